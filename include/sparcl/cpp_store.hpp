@@ -1,5 +1,5 @@
 #pragma once
-// Stores: versions in a folder that all hosts share.
+// Stores: versions in a folder that all hosts share, or in a bucket.
 
 #include <cstdint>
 #include <memory>
@@ -20,6 +20,7 @@ class Store {
     std::uint64_t anchor_every = 0;   // 0: 64
     std::uint64_t keep_versions = 0;  // a publisher's; 0: all
     double lease_seconds = 0;         // 0: 600
+    bool single_writer = false;       // also on a server of S3 that ignores conditions
   };
   struct Version {
     std::uint64_t version, base_version, delta_bytes, anchor_bytes, skip_bytes;
@@ -37,12 +38,13 @@ class Store {
   struct Pruned {
     std::uint64_t versions, objects, bytes, waiting;
   };
-  explicit Store(const std::string& url) : Store(url, Options()) {}  // "file:PATH"
+  explicit Store(const std::string& url) : Store(url, Options()) {}  // "file:PATH", "s3://..."
   Store(const std::string& url, const Options& options) {
     sparclStoreOptions_t given = SPARCL_STORE_OPTIONS_INITIALIZER;
     given.anchor_every = options.anchor_every;
     given.keep_versions = options.keep_versions;
     given.lease_seconds = options.lease_seconds;
+    given.single_writer = options.single_writer ? 1 : 0;
     sparclStore_t handle = nullptr;
     check(sparclStoreOpen(&handle, url.c_str(), &given));
     handle_ = Handle(handle, {});

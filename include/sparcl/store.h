@@ -1,5 +1,5 @@
 /** @file
- * Stores: versions of a model in a folder that all hosts share, without a server.
+ * Stores: versions of a model in a folder that all hosts share, or in a bucket of S3.
  *
  * One process publishes, any number of processes restore. A version is a delta from the version
  * before. Anchors, which have all bytes, and skips, which lead over 8 or 64 versions, shorten the
@@ -28,15 +28,25 @@ typedef struct {
                                0: it keeps all versions */
   double lease_seconds;   /**< how long a reader's needs are respected after its last call, and how
                                long pruning waits; the same for all who use a store. 0: 600 */
+  uint64_t single_writer; /**< 1: publish also to a server of S3 that ignores conditions, where a
+                               second writer is detected, and not prevented; 0: such a server is
+                               refused. Other stores ignore it */
 } sparclStoreOptions_t;
 #define SPARCL_STORE_OPTIONS_INITIALIZER \
-  { sizeof(sparclStoreOptions_t), 0, 0, 0 }
+  { sizeof(sparclStoreOptions_t), 0, 0, 0, 0 }
 
 /** Opens a store. It is empty if nothing was published yet.
  * @param url `file:PATH`, a folder. The first publish makes it. Its file system must have hard
- *   links
+ *   links. Or `s3://BUCKET/PREFIX`, in a bucket that exists. Keys, region and endpoint come from
+ *   the variables and files of AWS (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, ...)
  * @param options may be NULL
- * @retval sparclUnsupported another scheme */
+ * @retval sparclInvalidArgument the address or a variable is wrong, or there are no keys
+ * @retval sparclUnsupported another scheme, or there is no libcurl for `s3://`
+ *
+ * No request is made. Later calls wait for a server at most `SPARCL_TIMEOUT_S` for each request,
+ * with its repetitions. Their errors name the object and the server's answer: sparclUnauthorized
+ * for keys and rights, sparclRemoteError and sparclTimeout for a server that fails or is not
+ * reached. */
 SPARCL_API sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
                                           const sparclStoreOptions_t* options);
 
@@ -49,9 +59,11 @@ SPARCL_API sparclResult_t sparclStoreOpen(sparclStore_t* store, const char* url,
  * @retval sparclInvalidArgument version is not larger
  * @retval sparclInvalidUsage the store publishes another state already
  * @retval sparclMismatch the store's versions have other tensors
- * @retval sparclUnsupported the file system has no hard links
+ * @retval sparclUnsupported the file system has no hard links, or the server ignores conditions
+ *   and the option single_writer is not 1
  * @retval sparclStale another process has published since this store was opened for publishing:
- *   nothing was published, and no later call with this store publishes
+ *   nothing was published, and no later call with this store publishes. With single_writer on a
+ *   server that ignores conditions: another process has overwritten a version
  *
  * After another error the version may be there or not: a repeated call finds out, and publishes
  * what is not there. */

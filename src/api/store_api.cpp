@@ -12,10 +12,10 @@
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/model/files/delta_file.hpp"
+#include "src/store/address/open_store.hpp"
 #include "src/store/chain_reader.hpp"
 #include "src/store/chain_writer.hpp"
 #include "src/store/compaction.hpp"
-#include "src/store/open_store.hpp"
 #include "src/store/retention.hpp"
 #include "src/store/store_content.hpp"
 
@@ -69,6 +69,10 @@ Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptio
     return Status(Code::kInvalidArgument,
                   fmt::format("options.lease_seconds is {}: give 0, or at most {} seconds",
                               all.lease_seconds, kMaxLeaseSeconds));
+  if (all.single_writer > 1)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.single_writer = {}: expected 0 or 1", all.single_writer));
+  made->options.single_writer = all.single_writer == 1;
   if (all.anchor_every > 0) made->options.anchor_every = all.anchor_every;
   made->options.keep.versions = all.keep_versions;
   if (all.lease_seconds > 0)

@@ -95,7 +95,7 @@ static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator, &Aggregat
 
 using Store = sparclStoreOptions_t;
 static_assert(has_no_padding(&Store::size, &Store::anchor_every, &Store::keep_versions,
-                             &Store::lease_seconds));
+                             &Store::lease_seconds, &Store::single_writer));
 
 using StoreKeep = sparclStoreKeep_t;
 static_assert(has_no_padding(&StoreKeep::size, &StoreKeep::versions, &StoreKeep::seconds,

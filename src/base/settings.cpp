@@ -57,6 +57,12 @@ constexpr std::array kRows{
         "topology plugin knows switches. none: nodes alone."},
     SettingRow{"NCCL_LIBRARY", SettingType::kText, "", "libnccl.so.2",
                "Library that sparclCommUseNccl loads with dlopen: a name or a path."},
+    SettingRow{"CURL_LIBRARY", SettingType::kText, "", "libcurl.so.4",
+               "Library that requests to stores in buckets (s3://) load with dlopen: a name or a "
+               "path."},
+    SettingRow{"S3_PATH_STYLE", SettingType::kChoice, "auto|on|off", "auto",
+               "Where a bucket's name stands in requests to S3. on: in the path. off: in the "
+               "host's name. auto: in the path if an endpoint is set or the name has dots."},
     SettingRow{"DEVICE_KERNELS", SettingType::kChoice, "on|off", "on",
                "Whether blocking calls on arrays in device memory encode, check, select and gather "
                "there. off: these calls are staged through host memory, except sums over NCCL."},

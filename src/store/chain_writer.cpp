@@ -20,10 +20,15 @@ constexpr std::uint64_t kMaxReplaced = 4;  // of an update that changes more tha
 
 Result<std::unique_ptr<ChainWriter>> ChainWriter::open(ObjectStore& store, const ChainState& state,
                                                        const WriterOptions& options) {
-  if (!store.capabilities().excludes_writers)
+  SPARCL_ASSIGN_OR_RETURN(const StoreCapabilities can, store.capabilities());
+  if (!can.excludes_writers && !options.single_writer)
     return Status(Code::kUnsupported,
-                  "this store does not say who of two writers came first: no chain can be kept");
+                  fmt::format("{}: the server ignores If-None-Match, so that a second writer would "
+                              "overwrite versions: use a server with conditional writes, or set "
+                              "the option single_writer if no other process ever publishes there",
+                              store.location_of(kCommits)));
   std::unique_ptr<ChainWriter> made(new ChainWriter(store, state, options));
+  made->excludes_writers_ = can.excludes_writers;
   SPARCL_ASSIGN_OR_RETURN(made->writer_, random_name());
   SPARCL_ASSIGN_OR_RETURN(made->schema_, schema_object(state.schema));
   SPARCL_RETURN_IF_ERROR(made->load());
@@ -163,8 +168,10 @@ Status ChainWriter::publish_next(std::uint64_t version) {
   } else {
     SPARCL_RETURN_IF_ERROR(begin_chain(next));
   }
+  if (!excludes_writers_ && newest_) SPARCL_RETURN_IF_ERROR(chain_.check_is_there(*newest_));
   is_unsure_ = true;
   SPARCL_ASSIGN_OR_RETURN(next, chain_.commit(next));
+  if (!excludes_writers_) SPARCL_RETURN_IF_ERROR(chain_.check_is_there(next));
   is_unsure_ = false;
   newest_ = std::move(next);
   if (delta == nullptr) {

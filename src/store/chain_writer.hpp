@@ -20,6 +20,9 @@ struct WriterOptions {
   // have as many bytes as it has.
   std::uint64_t anchor_every = 64;
   Keep keep = {};  // after each anchor; 0 versions: all
+  // Publish also to a store that does not exclude writers: another writer is then detected when it
+  // has overwritten a record, and not prevented.
+  bool single_writer = false;
 };
 
 class ChainWriter {
@@ -59,10 +62,11 @@ class ChainWriter {
   WriterOptions options_;
   std::string writer_;
   StoredObject schema_;
-  bool has_schema_ = false;     // in the store
-  std::uint64_t attempts_ = 0;  // to publish: each has names of its own
-  Status stopped_;              // Stale: another writer has published
-  bool is_unsure_ = false;      // whether the last record has been written
+  bool excludes_writers_ = true;  // what the store does
+  bool has_schema_ = false;       // in the store
+  std::uint64_t attempts_ = 0;    // to publish: each has names of its own
+  Status stopped_;                // Stale: another writer has published
+  bool is_unsure_ = false;        // whether the last record has been written
   std::optional<VersionRecord> newest_;
   std::optional<Shortcut> anchor_;             // the newest one
   std::uint64_t delta_bytes_ = 0;              // after it

@@ -164,6 +164,28 @@ Result<bool> DirectoryStore::read(const std::string& key, std::uint64_t first,
   });
 }
 
+Result<bool> DirectoryStore::read_whole(const std::string& key, std::uint64_t bytes,
+                                        const PieceSink& sink) {
+  SPARCL_RETURN_IF_ERROR(check_key(key));
+  std::uint64_t first = 0;  // a handle that is stale is opened again, and reading goes on
+  Status refused;
+  SPARCL_ASSIGN_OR_RETURN(
+      const bool is_there, with_file(location_of(key), [&](const FileReader& file) {
+        if (file.byte_count() != bytes)
+          return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}",
+                                                    file.path(), file.byte_count(), bytes));
+        for (; first < bytes && refused.ok(); first += kPieceBytes) {
+          const std::span<std::byte> piece = sink.memory(
+              first, static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes - first)));
+          SPARCL_RETURN_IF_ERROR(file.read(first, piece));
+          refused = sink.take(piece);
+        }
+        return Status();
+      }));
+  SPARCL_RETURN_IF_ERROR(refused);
+  return is_there;
+}
+
 Result<bool> DirectoryStore::put_if_absent(const std::string& key, Pieces bytes) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
   const std::string path = location_of(key);

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "src/store/object_store.hpp"
-#include "src/store/open_store.hpp"
 
 namespace sparcl::store {
 
@@ -22,13 +21,15 @@ class DirectoryStore final : public ObjectStore {
   static Result<std::unique_ptr<ObjectStore>> open(const std::string& folder,
                                                    Missing missing = Missing::kIsMade);
 
-  StoreCapabilities capabilities() const override { return {.excludes_writers = true}; }
+  Result<StoreCapabilities> capabilities() override { return StoreCapabilities{true}; }
   std::string location_of(std::string_view key) const override;
   Result<std::optional<ObjectInfo>> look(const std::string& key) override;
   Result<std::optional<std::vector<std::byte>>> read_all(const std::string& key,
                                                          std::size_t max_bytes) override;
   Result<bool> read(const std::string& key, std::uint64_t first,
                     std::span<std::byte> into) override;
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+                          const PieceSink& sink) override;
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override;
   Status replace(const std::string& key, Pieces bytes) override;
   Status list(const std::string& prefix,

@@ -1,6 +1,7 @@
 #pragma once
 // The contract of object stores: named bytes that appear as a whole. Implementations: a directory
-// of a file system that all readers and writers share (directory_store.hpp).
+// of a file system that all readers and writers share (directory_store.hpp), and a bucket
+// (s3/s3_store.hpp).
 //
 // Keys are paths of segments with / between them. A segment has letters, digits, '.', '_', '-' and
 // '=', does not begin with '.', and has at most kMaxSegment characters. No key is the beginning of
@@ -41,15 +42,28 @@ struct ObjectInfo {
   std::int64_t written_s = 0;  // by the store's clock, in seconds since 1970
 };
 
+// What opening does if there is no store.
+enum class Missing : std::uint8_t { kIsMade, kIsAnError };
+
 // The bytes of an object, one piece after the other.
 using Pieces = std::span<const std::span<const std::byte>>;
+
+// Where the bytes of an object go: in order, in pieces of kPieceBytes, the last one shorter.
+// memory(first, count) gives the memory of the piece at byte `first`, and take(piece) is called
+// when it is full. An error ends the reading, and is its result.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+struct PieceSink {
+  std::function<std::span<std::byte>(std::uint64_t first, std::size_t count)> memory;
+  std::function<Status(std::span<const std::byte>)> take;
+};
 
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  // Known when the store is open; put_if_absent() refuses a store that breaks its promise.
-  virtual StoreCapabilities capabilities() const = 0;
+  // Of writers: where it takes a test, that writes a small object, which is none of the store's.
+  // Known after the first call.
+  virtual Result<StoreCapabilities> capabilities() = 0;
   // The store's address and the key, for messages.
   virtual std::string location_of(std::string_view key) const = 0;
 
@@ -63,6 +77,11 @@ class ObjectStore {
   // is no such object. Corrupt: it ends before.
   virtual Result<bool> read(const std::string& key, std::uint64_t first,
                             std::span<std::byte> into) = 0;
+  // Reads all bytes of an object that is never replaced. False: there is no such object. Corrupt:
+  // it has another size, in which case no memory is asked for. By look() and read() unless the
+  // implementation has something better.
+  virtual Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+                                  const PieceSink& sink);
   // False: there is one already, whose bytes stay. On return the object that is there survives a
   // crash of the machine that stores it.
   virtual Result<bool> put_if_absent(const std::string& key, Pieces bytes) = 0;

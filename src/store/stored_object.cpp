@@ -7,23 +7,19 @@
 namespace sparcl::store {
 namespace {
 
-constexpr std::uint64_t kRequestBytes = 64 * model::kLeafBytes;  // of one read
-
-// Reads piece by piece into buffer_for(first byte, count), which is called for each.
+// Reads leaf by leaf into memory(first byte, count), which is called for each.
 Status read_checked(ObjectStore& store, const StoredObject& object,
-                    const std::function<std::span<std::byte>(std::uint64_t, std::size_t)>& buffer) {
+                    const std::function<std::span<std::byte>(std::uint64_t, std::size_t)>& memory) {
+  static_assert(kPieceBytes == model::kLeafBytes);
   const std::string location = store.location_of(object.key);
   std::vector<model::Digest256> leaves;
-  for (std::uint64_t first = 0; first < object.bytes; first += kRequestBytes) {
-    const auto count = static_cast<std::size_t>(std::min(kRequestBytes, object.bytes - first));
-    const std::span<std::byte> piece = buffer(first, count);
-    SPARCL_ASSIGN_OR_RETURN(const bool is_there, store.read(object.key, first, piece));
-    if (!is_there) return Status(Code::kCorrupt, location + ": it is missing");
-    for (std::size_t at = 0; at < count; at += model::kLeafBytes) {
-      const std::size_t bytes = std::min<std::size_t>(model::kLeafBytes, count - at);
-      SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(piece.subspan(at, bytes)));
-    }
-  }
+  const auto take = [&](std::span<const std::byte> leaf) -> Status {
+    SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(leaf));
+    return {};
+  };
+  SPARCL_ASSIGN_OR_RETURN(const bool is_there,
+                          store.read_whole(object.key, object.bytes, {memory, take}));
+  if (!is_there) return Status(Code::kCorrupt, location + ": it is missing");
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves));
   if (root == object.digest) return {};
   return Status(Code::kCorrupt,
@@ -79,30 +75,18 @@ Result<Staging> get_object(ObjectStore& store, const StoredObject& object,
                               store.location_of(object.key), object.bytes, max_bytes));
   }
   Staging staging;
-  std::vector<std::byte> piece;
-  std::uint64_t begin = 0;
-  const auto keep = [&] {
-    if (!piece.empty()) staging.write(begin, piece);
-  };
   SPARCL_RETURN_IF_ERROR(read_checked(store, object, [&](std::uint64_t first, std::size_t count) {
-    keep();
-    begin = first;
-    piece.resize(count);
-    return std::span(piece);
+    staging.reserve(first + count);
+    const Buffer leaf = staging.slice(first, count);
+    return std::span<std::byte>(leaf.data(), count);
   }));
-  keep();
   return staging;
 }
 
 Status check_object(ObjectStore& store, const StoredObject& object) {
-  SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> info, store.look(object.key));
-  if (info && info->bytes != object.bytes)
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: it has {} bytes, and its record says {}",
-                              store.location_of(object.key), info->bytes, object.bytes));
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(object.bytes, kRequestBytes)));
+  std::vector<std::byte> leaf(static_cast<std::size_t>(std::min(object.bytes, model::kLeafBytes)));
   return read_checked(store, object, [&](std::uint64_t, std::size_t count) {
-    return std::span(piece).first(count);
+    return std::span(leaf).first(count);
   });
 }
 

@@ -190,4 +190,18 @@ Result<VersionRecord> Chain::commit(const VersionRecord& record) const {
   return there;
 }
 
+Status Chain::check_is_there(const VersionRecord& record) const {
+  const std::string location = store_.location_of(commit_key(record.number)) + ": ";
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> there, look(record.number));
+  if (!there)
+    return Status(Code::kRemoteError,
+                  location + "it was written, and is not there: repeat the call");
+  if (*there == record) return {};
+  return Status(Code::kStale,
+                fmt::format("{}another writer has published version {} over version {} of this "
+                            "one: readers may have either. This server does not exclude writers: "
+                            "stop one of them, and publish to another prefix",
+                            location, there->version, record.version));
+}
+
 }  // namespace sparcl::store

@@ -64,6 +64,8 @@ class Chain {
   // Returns the record that is there: this one, or the same writer's of the same bytes, from a call
   // whose answer was lost. Stale: another writer has published this number.
   Result<VersionRecord> commit(const VersionRecord& record) const;
+  // Whether the store still has this record. Stale: it has another writer's.
+  Status check_is_there(const VersionRecord& record) const;
 
  private:
   Status go_on();

@@ -1,6 +1,7 @@
 // Stores through the C interface: versions that one state publishes come back in others.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "sparcl/sparcl.h"
+#include "tests/support/s3_stub.hpp"
 
 namespace {
 
@@ -36,6 +38,11 @@ class StoredModel {
       weights_[random() % weights_.size()] = static_cast<std::uint16_t>(random());
     bias_[random() % bias_.size()] += 1;
   }
+  // What version `seed` has.
+  void set_to(std::uint64_t seed) {
+    for (std::size_t i = 0; i < weights_.size(); i += 50)
+      weights_[i] = static_cast<std::uint16_t>(seed * 31 + i / 50);
+  }
   bool operator==(const StoredModel& other) const {
     return weights_ == other.weights_ && bias_ == other.bias_;
   }
@@ -52,20 +59,22 @@ class StoreApi : public testing::Test {
   StoreApi() {
     std::string path = "/tmp/sparcl-store-XXXXXX";
     folder_ = ::mkdtemp(path.data());
+    url_ = sparcl::test::store_url(sparcl::test::store_bodies().front(), folder_ + "/a/store");
   }
   ~StoreApi() override {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
   }
-  sparclStore_t open(std::uint64_t anchor_every = 4) const {
+  sparclStore_t open(std::uint64_t single_writer = 0) const {
     sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
-    options.anchor_every = anchor_every;
+    options.anchor_every = 4;
+    options.single_writer = single_writer;
     sparclStore_t store = nullptr;
     EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclSuccess)
         << sparclGetLastError(nullptr);
     return store;
   }
-  std::string url() const { return "file:" + folder_ + "/a/store"; }
+  std::string url() const { return url_; }
   static std::uint64_t latest(sparclStore_t store) {
     std::uint64_t version = 99;
     EXPECT_EQ(sparclStoreLatest(store, &version), sparclSuccess) << sparclGetLastError(nullptr);
@@ -73,7 +82,7 @@ class StoreApi : public testing::Test {
   }
   static std::string error() { return sparclGetLastError(nullptr); }
 
-  std::string folder_;
+  std::string folder_, url_;
 };
 
 TEST_F(StoreApi, EachVersionComesBackAndFollowersKeepUp) {
@@ -132,6 +141,52 @@ TEST_F(StoreApi, OfTwoPublishersOneIsStopped) {
   EXPECT_EQ(sparclStoreClose(second), sparclSuccess);
 }
 
+// Wherever a publisher is killed, the last version is there, and the next process goes on.
+TEST_F(StoreApi, AKilledPublisherLeavesTheLastVersion) {
+  const sparclStore_t reader = open();
+  std::uint64_t newest = 0;
+  for (int round = 0; round < 6; ++round) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      StoredModel model;
+      const sparclStore_t own = open();
+      for (std::uint64_t version = newest + 1;; ++version) {
+        model.set_to(version);
+        if (sparclStorePublish(own, model.state(), version) != sparclSuccess) ::_exit(1);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(40'000 + 13'000 * round));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the publisher ended by itself";
+    newest = latest(reader);
+    if (newest == 0) continue;
+    StoredModel restored, expected;
+    expected.set_to(newest);
+    ASSERT_EQ(sparclStoreRestore(reader, restored.state(), newest, nullptr), sparclSuccess)
+        << error();
+    EXPECT_TRUE(restored == expected) << newest;
+  }
+  EXPECT_GT(newest, 0u);
+  EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
+}
+
+TEST_F(StoreApi, AServerThatIgnoresConditionsNeedsSingleWriter) {
+  if (!sparcl::test::is_over_s3()) GTEST_SKIP() << "only servers ignore conditions";
+  url_ = sparcl::test::store_url(sparcl::test::StoreBody::kS3WithoutConditions, "");
+  StoredModel model;
+  sparclStore_t store = open();
+  EXPECT_EQ(sparclStorePublish(store, model.state(), 1), sparclUnsupported);
+  EXPECT_NE(error().find("single_writer"), std::string::npos) << error();
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+  store = open(1);
+  EXPECT_EQ(sparclStorePublish(store, model.state(), 1), sparclSuccess) << error();
+  EXPECT_EQ(latest(store), 1u);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+}
+
 TEST_F(StoreApi, AChildOfForkOpensItsOwn) {
   StoredModel model;
   const sparclStore_t store = open();
@@ -156,6 +211,9 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   EXPECT_EQ(sparclStoreOpen(nullptr, url().c_str(), nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclStoreOpen(&store, nullptr, nullptr), sparclInvalidArgument);
   EXPECT_EQ(sparclStoreOpen(&store, "file:", nullptr), sparclInvalidArgument);
+  sparclStoreOptions_t odd = SPARCL_STORE_OPTIONS_INITIALIZER;
+  odd.single_writer = 2;
+  EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &odd), sparclInvalidArgument);
   EXPECT_EQ(sparclStoreOpen(&store, "gopher://x", nullptr), sparclUnsupported);
   EXPECT_NE(
       error().find("sparclStoreOpen: 'gopher://x' is no address of a store: expected file:PATH"),
@@ -179,6 +237,9 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   EXPECT_NE(error().find("the store has no version 2, or has it no more: its newest is 3"),
             std::string::npos)
       << error();
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+  if (sparcl::test::is_over_s3()) return;
+  store = open();
   for (const auto& entry : fs::directory_iterator(folder_ + "/a/store/anchors"))
     fs::resize_file(entry.path(), 100);
   reader.train(9);

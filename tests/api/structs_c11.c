@@ -22,7 +22,7 @@ ENDS_WITH(sparclRoundReport_t, seconds);
 ENDS_WITH(sparclWorkerOptions_t, relay);
 ENDS_WITH(sparclWorkerStats_t, residual_l2);
 ENDS_WITH(sparclPublisherOptions_t, certificates_path);
-ENDS_WITH(sparclStoreOptions_t, lease_seconds);
+ENDS_WITH(sparclStoreOptions_t, single_writer);
 ENDS_WITH(sparclStoreKeep_t, bytes);
 ENDS_WITH(sparclStorePruned_t, waiting);
 ENDS_WITH(sparclSubscriberOptions_t, certificates_path);

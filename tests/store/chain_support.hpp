@@ -1,5 +1,5 @@
 #pragma once
-// A chain of versions in a folder, and a store whose calls fail.
+// A chain of versions in a store, and a store whose calls fail.
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,12 @@
 #include <optional>
 #include <vector>
 
+#include "src/store/address/open_store.hpp"
 #include "src/store/chain_reader.hpp"
 #include "src/store/chain_writer.hpp"
 #include "src/store/directory_store.hpp"
 #include "tests/replication/sharded_model.hpp"
+#include "tests/support/s3_stub.hpp"
 #include "tests/support/temp_folder.hpp"
 
 namespace sparcl::store {
@@ -51,7 +53,7 @@ class FailingStore final : public ObjectStore {
   explicit FailingStore(ObjectStore& store) : store_(store) {}
   std::atomic<int> calls_left = -1;  // -1: it does not fail
 
-  StoreCapabilities capabilities() const override { return store_.capabilities(); }
+  Result<StoreCapabilities> capabilities() override { return store_.capabilities(); }
   std::string location_of(std::string_view key) const override { return store_.location_of(key); }
   Result<std::optional<ObjectInfo>> look(const std::string& key) override {
     if (fails()) return failed(key);
@@ -66,6 +68,11 @@ class FailingStore final : public ObjectStore {
                     std::span<std::byte> into) override {
     if (fails()) return failed(key);
     return store_.read(key, first, into);
+  }
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+                          const PieceSink& sink) override {
+    if (fails()) return failed(key);
+    return store_.read_whole(key, bytes, sink);
   }
   // Some of them have happened: their answer is lost.
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override {
@@ -108,9 +115,13 @@ class FailingStore final : public ObjectStore {
 
 class ChainOfVersions : public testing::Test {
  protected:
-  ChainOfVersions() : store(open()), chain(*store) { trained.change(1, 2); }
+  explicit ChainOfVersions(test::StoreBody body = test::StoreBody::kDirectory)
+      : url(test::store_url(body, folder / "store")), store(open()), chain(*store) {
+    options.single_writer = body == test::StoreBody::kS3WithoutConditions;
+    trained.change(1, 2);
+  }
   std::unique_ptr<ObjectStore> open() const {
-    return std::move(*DirectoryStore::open(folder / "store"));
+    return std::move(*open_store(url, Missing::kIsMade));
   }
   std::unique_ptr<ChainWriter> writer(ObjectStore& into) {
     Result<std::unique_ptr<ChainWriter>> made = ChainWriter::open(into, state_of(trained), options);
@@ -148,12 +159,19 @@ class ChainOfVersions : public testing::Test {
   }
 
   TempFolder folder;
+  std::string url;
   std::unique_ptr<ObjectStore> store;
   Chain chain;
   WriterOptions options{4};
   HeldTensors trained{kTensors};
   std::vector<std::vector<std::byte>> contents;
   std::vector<model::HeldVersion> versions;
+};
+
+// The same in each kind of store.
+class ChainInAStore : public ChainOfVersions, public testing::WithParamInterface<test::StoreBody> {
+ protected:
+  ChainInAStore() : ChainOfVersions(GetParam()) {}
 };
 
 }  // namespace sparcl::store

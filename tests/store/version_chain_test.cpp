@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <array>
 #include <optional>
 #include <random>
 
@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-TEST_F(ChainOfVersions, EachVersionComesBackFromWhateverIsHeld) {
+TEST_P(ChainInAStore, EachVersionComesBackFromWhateverIsHeld) {
   publish_all(11);
   for (std::size_t to = 0; to < versions.size(); ++to) {
     const VersionRecord target = *chain.record(to + 1);
@@ -40,7 +40,7 @@ TEST_F(ChainOfVersions, EachVersionComesBackFromWhateverIsHeld) {
   }
 }
 
-TEST_F(ChainOfVersions, AReaderFetchesTheFewestBytes) {
+TEST_P(ChainInAStore, AReaderFetchesTheFewestBytes) {
   publish_all(11);
   const VersionRecord newest = **chain.newest();
   EXPECT_EQ(newest.number, 11U);
@@ -61,7 +61,7 @@ TEST_F(ChainOfVersions, AReaderFetchesTheFewestBytes) {
     EXPECT_LE(bytes_from(held), cold_bytes) << held;
 }
 
-TEST_F(ChainOfVersions, AWriterGoesOnWhereTheLastOneEnded) {
+TEST_P(ChainInAStore, AWriterGoesOnWhereTheLastOneEnded) {
   EXPECT_FALSE(chain.newest()->has_value());
   {
     const auto first = writer(*store);
@@ -81,7 +81,7 @@ TEST_F(ChainOfVersions, AWriterGoesOnWhereTheLastOneEnded) {
   EXPECT_TRUE(content(held) == contents.back());
 }
 
-TEST_F(ChainOfVersions, OfTwoWritersOneIsStoppedByName) {
+TEST_P(ChainInAStore, OfTwoWritersOneIsStoppedByName) {
   const auto first = writer(*store), second = writer(*store);
   publish(*first, 1);
   trained.change(5, 100);
@@ -97,7 +97,7 @@ TEST_F(ChainOfVersions, OfTwoWritersOneIsStoppedByName) {
   EXPECT_TRUE(content(held) == contents.back());
 }
 
-TEST_F(ChainOfVersions, DamageIsNamedAndLeavesWhatIsHeld) {
+TEST_P(ChainInAStore, DamageIsNamedAndLeavesWhatIsHeld) {
   publish_all(6);
   const VersionRecord newest = **chain.newest();
   std::vector<std::string> keys;
@@ -111,17 +111,19 @@ TEST_F(ChainOfVersions, DamageIsNamedAndLeavesWhatIsHeld) {
   int refused = 0;
   for (const std::string& key : keys) {
     const std::string path = store->location_of(key);
-    std::string bytes;
-    {
-      std::ifstream in(path, std::ios::binary);
-      bytes.assign(std::istreambuf_iterator<char>(in), {});
-    }
+    const std::vector<std::byte> bytes = **store->read_all(key, 1 << 24);
+    const auto write = [&](const std::vector<std::byte>& content) {
+      const std::array pieces{std::span<const std::byte>(content)};
+      return store->replace(key, pieces).ok();
+    };
     for (const char* how : {"changed", "cut", "gone"}) {
-      std::string damaged = bytes;
-      if (*how == 'c' && how[1] == 'h') damaged[damaged.size() / 2] ^= 0x40;
+      std::vector<std::byte> damaged = bytes;
+      if (*how == 'c' && how[1] == 'h') damaged[damaged.size() / 2] ^= std::byte{0x40};
       if (*how == 'c' && how[1] == 'u') damaged.resize(damaged.size() / 2);
       ASSERT_TRUE(store->remove(key).ok());
-      if (*how != 'g') std::ofstream(path, std::ios::binary) << damaged;
+      if (*how != 'g') {
+        ASSERT_TRUE(write(damaged));
+      }
       HeldTensors held(kTensors);
       held.change(7, 1);
       const std::vector<std::byte> before = content(held);
@@ -133,16 +135,17 @@ TEST_F(ChainOfVersions, DamageIsNamedAndLeavesWhatIsHeld) {
         EXPECT_THAT(status.code(), AnyOf(Code::kCorrupt, Code::kUnsupported)) << status.message();
         // A record that is changed may be one of other objects.
         const bool names_others = *how == 'c' && (key[0] == 'c' || key[1] == 'h');
-        EXPECT_THAT(std::string(status.message()), HasSubstr(names_others ? folder / "" : path));
+        EXPECT_THAT(std::string(status.message()),
+                    HasSubstr(names_others ? store->location_of("") : path));
         EXPECT_TRUE(content(held) == before) << key;
       }
     }
-    std::ofstream(path, std::ios::binary) << bytes;
+    ASSERT_TRUE(write(bytes));
   }
   EXPECT_GE(refused, 3 * 2) << "what the newest version needs";
 }
 
-TEST_F(ChainOfVersions, OtherTensorsAreRefused) {
+TEST_P(ChainInAStore, OtherTensorsAreRefused) {
   publish_all(1);
   HeldTensors other({{"embedding", DataType::kBfloat16, {300, 1001}}});
   EXPECT_EQ(bring(other, **chain.newest(), std::nullopt).code(), Code::kMismatch);
@@ -150,7 +153,7 @@ TEST_F(ChainOfVersions, OtherTensorsAreRefused) {
 }
 
 // Wherever a store fails, with or without the effect of the call: the next try publishes.
-TEST_F(ChainOfVersions, AfterAFailureTheNextTryPublishes) {
+TEST_P(ChainInAStore, AfterAFailureTheNextTryPublishes) {
   for (const bool loses_answers : {false, true}) {
     FailingStore failing(*store);
     failing.loses_answers = loses_answers;
@@ -178,19 +181,24 @@ TEST_F(ChainOfVersions, AfterAFailureTheNextTryPublishes) {
       ASSERT_TRUE(bring(held, newest, std::nullopt).ok());
       ASSERT_TRUE(content(held) == content(trained)) << calls;
     }
-    EXPECT_EQ(failed, 2) << "the delta or anchor, and the record";
+    if (options.single_writer) {
+      EXPECT_GT(failed, 2) << "records are read back, too";
+    } else {
+      EXPECT_EQ(failed, 2) << "the delta or anchor, and the record";
+    }
   }
 }
 
 // Killed at any point: the last committed version is there, whole, and another writer goes on.
-TEST_F(ChainOfVersions, AKilledWriterLeavesTheLastCommittedVersion) {
+TEST_P(ChainInAStore, AKilledWriterLeavesTheLastCommittedVersion) {
   std::mt19937 random(4);
   std::uint64_t least = 0;
   for (int round = 0; round < 12; ++round) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      const auto by = writer(*store);
+      const std::unique_ptr<ObjectStore> own = open();
+      const auto by = writer(*own);
       for (std::uint64_t version = by->newest() ? by->newest()->version + 1 : 1;; ++version) {
         trained.change(version, 1000);
         // Each version says what it is: its number in a tensor.
@@ -235,6 +243,9 @@ void expect_only_itself(const Record& record, Result<Record> (*parse)(std::span<
               AllOf(HasSubstr("format is 2"), HasSubstr("update the library")));
   EXPECT_EQ(read(std::string(kMaxRecordBytes + 1, ' ')).status().code(), Code::kCorrupt);
 }
+
+INSTANTIATE_TEST_SUITE_P(Bodies, ChainInAStore, testing::ValuesIn(test::store_bodies()),
+                         [](const auto& body) { return test::name_of(body.param); });
 
 TEST(VersionRecords, ComeBackAndAnyOtherBytesAreRefused) {
   VersionRecord record;

@@ -24,7 +24,7 @@ ROOMS = {
         ["src/elastic"],
         ["base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "sparse", "aggregate", "replication"],
     ),
-    "store": (["src/store"], ["base", "kernels", "trust", "codec", "model"]),
+    "store": (["src/store"], ["base", "kernels", "trust", "net", "codec", "model"]),
     "api": (
         ["src/api"],
         ["include", "base", "kernels", "gpu", "trust", "net", "codec", "model", "device", "transport", "comm", "sparse", "aggregate",
@@ -60,6 +60,7 @@ BACKEND_HEADERS = [
     (r"uc[ps]/.*", ["src/transport/ucx", "src/api/ucx", *TOP_FOLDERS]),
     (r"nccl\.h", ["src/transport/nccl", "src/api/nccl", *TOP_FOLDERS]),
     (r"(cuda|cub/|thrust/).*", ["kernels/cuda", "src/transport/nccl", "src/api/cuda", *TOP_FOLDERS]),
+    (r"curl/.*", ["src/net/http", *TOP_FOLDERS]),
     (r"nvtx3/.*", ["src/base/stage_range.cpp", *TOP_FOLDERS]),
     (r"sodium(\.h|/.*)", ["src/trust", *TOP_FOLDERS]),
     (r"Kokkos_.*", ["kernels/kokkos", "include/sparcl/sparcl_kokkos.hpp", "examples", *TOP_FOLDERS]),

@@ -7,8 +7,8 @@
 
 #include "src/base/shown_text.hpp"
 #include "src/model/files/delta_file.hpp"
+#include "src/store/address/open_store.hpp"
 #include "src/store/compaction.hpp"
-#include "src/store/open_store.hpp"
 #include "src/store/retention.hpp"
 #include "src/store/store_content.hpp"
 #include "tools/sparcl/command.hpp"
@@ -20,7 +20,7 @@ namespace {
 using store::Chain;
 using store::Missing;
 
-constexpr const char* kUrlHelp = "file:PATH, the folder of the store";
+constexpr const char* kUrlHelp = "file:PATH, the folder of the store, or s3://BUCKET/PREFIX";
 
 struct StoreOptions {
   std::string url, other;  // other: --copy, or the target

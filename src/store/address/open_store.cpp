@@ -1,8 +1,9 @@
-#include "src/store/open_store.hpp"
+#include "src/store/address/open_store.hpp"
 
 #include <fmt/format.h>
 
 #include "src/store/directory_store.hpp"
+#include "src/store/s3/s3_store.hpp"
 
 namespace sparcl::store {
 
@@ -10,9 +11,10 @@ Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing mi
   constexpr std::string_view kFile = "file:";
   if (url.starts_with(kFile))
     return DirectoryStore::open(std::string(url.substr(kFile.size())), missing);
+  if (url.starts_with("s3://")) return S3Store::open(std::string(url));
   return Status(Code::kUnsupported,
                 fmt::format("'{}' is no address of a store: expected file:PATH, a folder that all "
-                            "hosts share",
+                            "hosts share, or s3://BUCKET/PREFIX",
                             url));
 }
 

@@ -8,9 +8,8 @@
 
 namespace sparcl::store {
 
-enum class Missing : std::uint8_t { kIsMade, kIsAnError };
-
-// url: "file:PATH". Unsupported: another scheme.
+// url: "file:PATH" or "s3://BUCKET/PREFIX". missing: of a folder; buckets are not made.
+// Unsupported: another scheme, or there is no libcurl.
 Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing missing);
 
 }  // namespace sparcl::store
