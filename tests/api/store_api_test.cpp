@@ -291,14 +291,16 @@ TEST_F(StoreApi, ListsVerifiesPrunesCompactsAndCopies) {
   ASSERT_EQ(sparclStoreCopy(own, copy, &count), sparclSuccess) << error();
   EXPECT_EQ(count, 18u);
 
-  for (const auto& entry : fs::directory_iterator(folder_ + "/a/store/deltas"))
-    fs::resize_file(entry.path(), 10);
-  int damage[2] = {0, 0};
-  EXPECT_EQ(sparclStoreVerify(own, nullptr, count_damage, damage), sparclCorrupt);
-  EXPECT_NE(error().find("17 are missing or damaged"), std::string::npos) << error();
-  EXPECT_EQ(damage[0], 17);
-  EXPECT_EQ(sparclStoreVerify(own, copy, count_damage, damage), sparclSuccess) << error();
-  EXPECT_EQ(damage[1], 17);
+  if (!sparcl::test::is_over_s3()) {
+    for (const auto& entry : fs::directory_iterator(folder_ + "/a/store/deltas"))
+      fs::resize_file(entry.path(), 10);
+    int damage[2] = {0, 0};
+    EXPECT_EQ(sparclStoreVerify(own, nullptr, count_damage, damage), sparclCorrupt);
+    EXPECT_NE(error().find("17 are missing or damaged"), std::string::npos) << error();
+    EXPECT_EQ(damage[0], 17);
+    EXPECT_EQ(sparclStoreVerify(own, copy, count_damage, damage), sparclSuccess) << error();
+    EXPECT_EQ(damage[1], 17);
+  }
   EXPECT_EQ(sparclStoreVerify(own, nullptr, nullptr, nullptr), sparclSuccess) << error();
 
   // A reader's lease keeps what it needs: the first call only says what is to go.
@@ -350,7 +352,9 @@ TEST_F(StoreApi, APublisherKeepsAsManyVersionsAsItIsTold) {
   ASSERT_EQ(sparclStoreList(reader, note_version, &listed), sparclSuccess) << error();
   EXPECT_LE(listed.versions.size(), 5u);
   EXPECT_EQ(listed.versions.back(), 12u);
-  EXPECT_LT(std::distance(fs::directory_iterator(folder_ + "/a/store/commits"), {}), 10);
+  if (!sparcl::test::is_over_s3()) {
+    EXPECT_LT(std::distance(fs::directory_iterator(folder_ + "/a/store/commits"), {}), 10);
+  }
   ASSERT_EQ(sparclStoreRestore(reader, follower.state(), 0, nullptr), sparclSuccess) << error();
   EXPECT_TRUE(follower == trained);
   EXPECT_EQ(sparclStoreRestore(reader, follower.state(), 2, nullptr), sparclInvalidArgument);
