@@ -156,7 +156,8 @@ TEST_F(StoreApi, AKilledPublisherLeavesTheLastVersion) {
         if (sparclStorePublish(own, model.state(), version) != sparclSuccess) ::_exit(1);
       }
     }
-    ::usleep(static_cast<useconds_t>(40'000 + 13'000 * round));
+    ::usleep((40'000 + 13'000 * static_cast<useconds_t>(round)) *
+             sparcl::test::slowness_of_server());
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);

@@ -29,7 +29,9 @@ TEST(Settings, RowsAreCompleteAndUnique) {
   for (const SettingRow& row : setting_rows()) {
     EXPECT_TRUE(names.insert(std::string(row.name)).second) << row.name;
     for (const char c : row.name)
-      EXPECT_TRUE(std::isupper(static_cast<unsigned char>(c)) || c == '_') << row.name;
+      EXPECT_TRUE(std::isupper(static_cast<unsigned char>(c)) || c == '_' ||
+                  std::isdigit(static_cast<unsigned char>(c)))
+          << row.name;
     EXPECT_FALSE(row.meaning.empty()) << row.name;
     EXPECT_FALSE(row.fallback.empty()) << row.name;
     EXPECT_EQ(row.type == SettingType::kChoice, !row.choices.empty()) << row.name;

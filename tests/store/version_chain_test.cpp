@@ -206,7 +206,7 @@ TEST_P(ChainInAStore, AKilledWriterLeavesTheLastCommittedVersion) {
         if (!by->publish(version).ok()) ::_exit(1);
       }
     }
-    ::usleep(2000 + random() % 30000);
+    ::usleep(2000 + static_cast<useconds_t>(random() % 30000 * test::slowness_of_server()));
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);

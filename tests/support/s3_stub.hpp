@@ -34,6 +34,11 @@ inline bool is_over_s3() {
   return store != nullptr && std::strcmp(store, "s3") == 0;
 }
 
+// How much longer other servers take than the stub.
+inline unsigned slowness_of_server() {
+  return std::getenv("SPARCL_TEST_S3_ENDPOINT") == nullptr ? 1 : 10;
+}
+
 inline std::vector<StoreBody> store_bodies() {
   if (!is_over_s3()) return {StoreBody::kDirectory};
   if (std::getenv("SPARCL_TEST_S3_ENDPOINT") == nullptr)
