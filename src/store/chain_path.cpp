@@ -126,7 +126,7 @@ Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord&
   Result<Path> from_anchor = path_from_anchor(chain, target);
   if (from_held && (!from_anchor.ok() || from_held->bytes <= from_anchor->bytes))
     return std::move(from_held->steps);
-  if (!from_anchor.ok()) return from_anchor.status();
+  SPARCL_RETURN_IF_ERROR(from_anchor.status());
   return std::move(from_anchor->steps);
 }
 

@@ -129,7 +129,8 @@ def command_fault(root, presets, words, page):
             if option == "--preset" and name not in presets:
                 return f"there is no preset {name}"
     elif words[0] == "sparcl" and len(words) > 1 and os.environ.get("SPARCL"):
-        asked = subprocess.run([os.environ["SPARCL"], words[1], "--help"], capture_output=True, timeout=60, text=True)
+        commands = [word for word in words[1:3] if not word.startswith("-")]  # the second may be a file
+        asked = subprocess.run([os.environ["SPARCL"], *commands, "--help"], capture_output=True, timeout=60, text=True)
         if asked.returncode != 0:
             return f"sparcl knows no command {words[1]}"
         for word in words[2:]:
