@@ -119,7 +119,8 @@ Status publish(sparclStore& own, sparclState_t state, std::uint64_t version) {
 Status publish_or_give_back(sparclStore& own, sparclState_t state, std::uint64_t version) {
   const Status published = publish(own, state, version);
   if (published.ok()) own.has_published = true;
-  if (!published.ok() && !own.has_published) {
+  const bool is_unsure = own.writer != nullptr && own.writer->is_unsure();
+  if (!published.ok() && !own.has_published && !is_unsure) {
     own.writer = nullptr;
     own.attached = nullptr;
   }
@@ -143,16 +144,18 @@ Result<store::VersionRecord> restore_version(sparclStore& own, std::uint64_t ver
                                              const std::optional<sparcl::model::HeldVersion>& held,
                                              const store::ChainState& state) {
   SPARCL_ASSIGN_OR_RETURN(store::VersionRecord target, find_version(own, version));
-  SPARCL_ASSIGN_OR_RETURN(auto steps, store::steps_to(*own.chain, target, held));
-  const std::uint64_t first = steps.empty() ? target.number : steps.front().first_needed();
-  SPARCL_ASSIGN_OR_RETURN(const bool is_new, own.lease->hold(first));
-  if (is_new) {
-    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, own.chain->oldest());
-    if (oldest > first) {
-      SPARCL_ASSIGN_OR_RETURN(steps, store::steps_to(*own.chain, target, held));
-    }
-  }
-  SPARCL_RETURN_IF_ERROR(store::restore(*own.chain, target, steps, held, state));
+  SPARCL_RETURN_IF_ERROR(store::by_any_path(
+      *own.chain, target, {.held = held}, [&](std::span<const store::ChainStep> steps) -> Status {
+        const std::uint64_t first = steps.empty() ? target.number : steps.front().first_needed();
+        SPARCL_ASSIGN_OR_RETURN(const bool is_new, own.lease->hold(first));
+        std::uint64_t oldest = 0;
+        if (is_new) {
+          SPARCL_ASSIGN_OR_RETURN(oldest, own.chain->oldest());
+        }
+        if (oldest > first)
+          return Status(Code::kCorrupt, fmt::format("record {} was removed meanwhile", first));
+        return store::restore(*own.chain, target, steps, held, state);
+      }));
   return target;
 }
 

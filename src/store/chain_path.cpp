@@ -36,11 +36,14 @@ Result<std::optional<Shortcut>> skip_to(const Chain& chain, std::uint64_t number
 
 // From record `from`, which is `base`, to the target.
 Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion& base,
-                       const VersionRecord& target) {
+                       const VersionRecord& target, bool has_skips) {
   Path path;
   HeldVersion at = target.target();
   for (std::uint64_t number = target.number; number > from;) {
-    SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> skip, skip_to(chain, number, at, from));
+    std::optional<Shortcut> skip;
+    if (has_skips) {
+      SPARCL_ASSIGN_OR_RETURN(skip, skip_to(chain, number, at, from));
+    }
     if (skip) {
       path.add({number, skip->from, at, std::move(skip->object)});
       at = skip->base;
@@ -69,26 +72,46 @@ Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion
   return path;
 }
 
-// The one that the target's record names; or the one at which the chain begins since it was pruned.
-Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target) {
-  std::uint64_t number = target.newest_anchor;
-  SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> anchor, chain.shortcut(number, 0));
+// nullopt: it is missing, or its record is damaged.
+Result<std::optional<Shortcut>> sound_anchor(const Chain& chain, std::uint64_t number) {
+  Result<std::optional<Shortcut>> anchor = chain.shortcut(number, 0);
+  if (!anchor.ok() && anchor.status().code() == Code::kCorrupt) return std::optional<Shortcut>();
+  return anchor;
+}
+
+// The target's own, the one that its record names, or an earlier one; at last the one at which the
+// chain begins since it was pruned.
+Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target, std::uint64_t below) {
+  std::optional<Shortcut> anchor;
+  VersionRecord record = target;
+  for (std::uint64_t number = target.number; !anchor;) {
+    if (number < below) {
+      SPARCL_ASSIGN_OR_RETURN(anchor, sound_anchor(chain, number));
+    }
+    if (anchor || record.newest_anchor >= number) break;
+    number = record.newest_anchor;
+    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> earlier, chain.look(number));
+    if (!earlier) break;
+    record = std::move(*earlier);
+  }
   if (!anchor) {
     SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain.oldest());
-    if (oldest > number && oldest <= target.number) {
-      number = oldest;
-      SPARCL_ASSIGN_OR_RETURN(anchor, chain.shortcut(number, 0));
+    if (oldest <= target.number && oldest < below) {
+      SPARCL_ASSIGN_OR_RETURN(anchor, sound_anchor(chain, oldest));
     }
   }
   if (anchor) return std::move(*anchor);
   return Status(Code::kCorrupt,
                 fmt::format("{}: it is missing, and version {} needs it",
-                            chain.store().location_of(shortcut_key(number, 0)), target.version));
+                            chain.store().location_of(shortcut_key(target.newest_anchor, 0)),
+                            target.version));
 }
 
-Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target) {
-  SPARCL_ASSIGN_OR_RETURN(Shortcut anchor, anchor_of(chain, target));
-  SPARCL_ASSIGN_OR_RETURN(Path path, path_from(chain, anchor.number, anchor.target, target));
+Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target,
+                              const PathChoice& choice) {
+  SPARCL_ASSIGN_OR_RETURN(Shortcut anchor, anchor_of(chain, target, choice.anchors_below));
+  SPARCL_ASSIGN_OR_RETURN(Path path,
+                          path_from(chain, anchor.number, anchor.target, target, choice.has_skips));
   path.bytes += anchor.object.bytes;
   path.steps.insert(path.steps.begin(),
                     {anchor.number, 0, anchor.target, std::move(anchor.object)});
@@ -97,7 +120,7 @@ Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target) {
 
 // nullopt: what is held is no version before the target.
 Result<std::optional<Path>> path_from_held(const Chain& chain, const VersionRecord& target,
-                                           const HeldVersion& held) {
+                                           const HeldVersion& held, bool has_skips) {
   std::optional<Path> path;
   if (held.version >= target.version) return path;
   std::uint64_t from = target.number - 1;
@@ -107,23 +130,36 @@ Result<std::optional<Path>> path_from_held(const Chain& chain, const VersionReco
     if (!record || record->target() != held) return path;
     from = record->number;
   }
-  SPARCL_ASSIGN_OR_RETURN(path, path_from(chain, from, held, target));
+  SPARCL_ASSIGN_OR_RETURN(path, path_from(chain, from, held, target, has_skips));
   return path;
 }
 
 }  // namespace
 
-Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord& target,
-                                        const std::optional<HeldVersion>& held) {
-  if (held == target.target()) return std::vector<ChainStep>();
-  std::optional<Path> from_held;
+bool PathChoice::exclude(std::span<const ChainStep> steps) {
   if (held) {
-    Result<std::optional<Path>> path = path_from_held(chain, target, *held);
+    held.reset();
+  } else if (has_skips) {
+    has_skips = false;
+  } else {
+    if (steps.empty() || !steps.front().is_anchor() || steps.front().number <= 1) return false;
+    anchors_below = steps.front().number;
+  }
+  return true;
+}
+
+Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord& target,
+                                        const PathChoice& choice) {
+  if (choice.held == target.target()) return std::vector<ChainStep>();
+  std::optional<Path> from_held;
+  if (choice.held) {
+    Result<std::optional<Path>> path =
+        path_from_held(chain, target, *choice.held, choice.has_skips);
     if (!path.ok() && path.status().code() != Code::kCorrupt) return path.status();
     if (path.ok()) from_held = std::move(*path);
   }
   if (from_held && from_held->steps.size() == 1) return std::move(from_held->steps);
-  Result<Path> from_anchor = path_from_anchor(chain, target);
+  Result<Path> from_anchor = path_from_anchor(chain, target, choice);
   if (from_held && (!from_anchor.ok() || from_held->bytes <= from_anchor->bytes))
     return std::move(from_held->steps);
   SPARCL_RETURN_IF_ERROR(from_anchor.status());

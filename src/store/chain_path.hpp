@@ -2,6 +2,7 @@
 // Which objects lead a reader to a version.
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "src/store/version_chain.hpp"
@@ -22,9 +23,19 @@ struct ChainStep {
   std::uint64_t first_needed() const { return is_anchor() ? number : from; }
 };
 
-// The fewest bytes from what is held to the target: deltas and skips from there, or from the newest
-// anchor. Empty: the target is held. Corrupt: no objects lead there.
+// What may be read. The default: all.
+struct PathChoice {
+  std::optional<model::HeldVersion> held = {};  // nullopt: only from an anchor on
+  bool has_skips = true;
+  std::uint64_t anchors_below = UINT64_MAX;  // their records' numbers
+
+  // An object of the steps is damaged: excludes it with others. False: nothing else is left.
+  bool exclude(std::span<const ChainStep> steps);
+};
+
+// The fewest bytes from what is held to the target: deltas and skips from there, or from an anchor.
+// Empty: the target is held. Corrupt: no objects lead there.
 Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord& target,
-                                        const std::optional<model::HeldVersion>& held);
+                                        const PathChoice& choice);
 
 }  // namespace sparcl::store

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "src/base/log.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/snapshot.hpp"
 #include "src/store/stored_object.hpp"
@@ -46,6 +47,11 @@ Status apply_step(const Chain& chain, const ChainStep& step,
     SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object.bytes, UINT64_MAX, more));
   SPARCL_RETURN_IF_ERROR(decoder.finish(step.object.bytes));
   SPARCL_RETURN_IF_ERROR(check_ends(decoder, step, held));
+  if (decoder.already_applied())  // nothing was checked but what is held
+    return step.is_anchor() ? Status()
+                            : Status(Code::kCorrupt,
+                                     "it says of the version before that it is "
+                                     "the one that it leads to");
   return decoder.apply(bytes);
 }
 
@@ -87,9 +93,23 @@ Result<StoredObject> schema_object(std::span<const std::byte> schema) {
 
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<ChainStep> steps,
-                          steps_to(chain, target, std::nullopt));
-  return apply_all(chain, steps, std::nullopt, state, state.arrays);
+  return by_any_path(chain, target, {}, [&](std::span<const ChainStep> steps) {
+    return apply_all(chain, steps, std::nullopt, state, state.arrays);
+  });
+}
+
+Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice choice,
+                   const std::function<Status(std::span<const ChainStep>)>& take) {
+  Status first;
+  for (;;) {
+    const Result<std::vector<ChainStep>> steps = steps_to(chain, target, choice);
+    const Status taken = steps.ok() ? take(*steps) : steps.status();
+    if (taken.ok() || taken.code() != Code::kCorrupt) return taken;
+    if (first.ok()) first = taken;
+    if (!choice.exclude(steps.ok() ? std::span(*steps) : std::span<const ChainStep>()))
+      return first;
+    log_warn("version {} is read by other objects: {}", target.version, taken.message());
+  }
 }
 
 Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,

@@ -1,7 +1,9 @@
 #pragma once
 // Brings tensors to a version of a chain.
 
+#include <functional>
 #include <optional>
+#include <span>
 
 #include "src/store/chain_path.hpp"
 #include "src/store/chain_state.hpp"
@@ -14,6 +16,11 @@ namespace sparcl::store {
 // of other tensors.
 Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,
                const std::optional<model::HeldVersion>& held, const ChainState& state);
+
+// Calls take() with steps to the target, and with others where it answers Corrupt, as long as there
+// are others. Returns the first error then.
+Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice choice,
+                   const std::function<Status(std::span<const ChainStep>)>& take);
 
 // The same from an anchor on, without the second copy: after an error the arrays hold anything.
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state);

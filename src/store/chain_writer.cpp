@@ -125,10 +125,9 @@ Result<std::unique_ptr<codec::UpdateEncoder>> ChainWriter::put_delta(VersionReco
 // A call has failed after it had asked for its record: it may be there.
 Status ChainWriter::look_again(std::uint64_t version, bool& is_there) {
   if (!is_unsure_) return {};
-  const std::optional<VersionRecord> before = newest_;
   SPARCL_RETURN_IF_ERROR(load());
   is_unsure_ = false;
-  if (!newest_ || newest_ == before) return {};
+  if (!newest_ || newest_ == before_) return {};
   if (newest_->writer != writer_) return stopped(*newest_);
   is_there = newest_->version == version &&
              newest_->target_hash ==
@@ -169,6 +168,7 @@ Status ChainWriter::publish_next(std::uint64_t version) {
     SPARCL_RETURN_IF_ERROR(begin_chain(next));
   }
   if (!excludes_writers_ && newest_) SPARCL_RETURN_IF_ERROR(chain_.check_is_there(*newest_));
+  before_ = newest_;
   is_unsure_ = true;
   SPARCL_ASSIGN_OR_RETURN(next, chain_.commit(next));
   if (!excludes_writers_) SPARCL_RETURN_IF_ERROR(chain_.check_is_there(next));

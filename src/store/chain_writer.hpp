@@ -42,6 +42,8 @@ class ChainWriter {
     if (shortcuts_ != nullptr) shortcuts_->wait();
   }
   const std::optional<VersionRecord>& newest() const { return newest_; }
+  // Whether a version may be there whose publishing has failed.
+  bool is_unsure() const { return is_unsure_; }
 
  private:
   ChainWriter(ObjectStore& store, const ChainState& state, const WriterOptions& options)
@@ -62,16 +64,16 @@ class ChainWriter {
   WriterOptions options_;
   std::string writer_;
   StoredObject schema_;
-  bool excludes_writers_ = true;  // what the store does
-  bool has_schema_ = false;       // in the store
-  std::uint64_t attempts_ = 0;    // to publish: each has names of its own
-  Status stopped_;                // Stale: another writer has published
-  bool is_unsure_ = false;        // whether the last record has been written
-  std::optional<VersionRecord> newest_;
-  std::optional<Shortcut> anchor_;             // the newest one
-  std::uint64_t delta_bytes_ = 0;              // after it
-  model::Snapshot snapshot_;                   // of the newest version
-  std::unique_ptr<ShortcutWriter> shortcuts_;  // reads the snapshot
+  bool excludes_writers_ = true;                  // what the store does
+  bool has_schema_ = false;                       // in the store
+  std::uint64_t attempts_ = 0;                    // to publish: each has names of its own
+  Status stopped_;                                // Stale: another writer has published
+  bool is_unsure_ = false;                        // whether the last record has been written
+  std::optional<VersionRecord> newest_, before_;  // before_: when it became unsure
+  std::optional<Shortcut> anchor_;                // the newest one
+  std::uint64_t delta_bytes_ = 0;                 // after it
+  model::Snapshot snapshot_;                      // of the newest version
+  std::unique_ptr<ShortcutWriter> shortcuts_;     // reads the snapshot
 };
 
 }  // namespace sparcl::store

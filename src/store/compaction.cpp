@@ -63,7 +63,7 @@ class Copy {
  private:
   Status go(const Chain& chain, const VersionRecord& record) {
     if (!held_) return restore_in_place(chain, record, state_);
-    SPARCL_ASSIGN_OR_RETURN(const auto steps, steps_to(chain, record, held_));
+    SPARCL_ASSIGN_OR_RETURN(const auto steps, steps_to(chain, record, {.held = held_}));
     return restore(chain, record, steps, held_, state_);
   }
 

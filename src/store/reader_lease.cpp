@@ -35,8 +35,10 @@ Result<std::uint64_t> read_lease(ObjectStore& store, const std::string& key) {
 
 Result<bool> Lease::hold(std::uint64_t number) {
   const std::int64_t now = steady_seconds();
-  const bool is_young = !key_.empty() && now - written_s_ < seconds_ / 3;
-  if (!may_write_ || (is_young && number >= number_)) return false;
+  const bool is_young = has_tried_ && now - tried_s_ < seconds_ / 3;
+  if (is_young && (key_.empty() || number >= number_)) return false;
+  has_tried_ = true;
+  tried_s_ = now;
   if (key_.empty()) {
     SPARCL_ASSIGN_OR_RETURN(const std::string name, random_name());
     key_ = std::string(kLeases) + "/" + name;
@@ -46,12 +48,10 @@ Result<bool> Lease::hold(std::uint64_t number) {
   if (const Status written = store_.replace(key_, pieces); !written.ok()) {
     log_info("no lease on the store's versions: they are kept for {} s after pruning begins: {}",
              seconds_, written.message());
-    may_write_ = false;
     key_.clear();
     return false;
   }
   number_ = number;
-  written_s_ = now;
   return true;
 }
 

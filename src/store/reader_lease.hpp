@@ -30,8 +30,8 @@ class Lease {
   std::int64_t seconds_;
   std::string key_;  // empty: never written
   std::uint64_t number_ = 0;
-  std::int64_t written_s_ = 0;  // by the clock of this machine
-  bool may_write_ = true;
+  bool has_tried_ = false;
+  std::int64_t tried_s_ = 0;  // by the clock of this machine
 };
 
 // The first record that a lease of the last `seconds` needs; nullopt: there is none. Removes the

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/store/pruned_marks.hpp"
+#include "src/store/stored_object.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -67,6 +68,17 @@ std::uint64_t first_kept(const Content& content, std::uint64_t newest, const Kee
       first = std::min(first, number_in(each.key));
   }
   return first;
+}
+
+// Whether the object of an anchor is there: what comes before it is removed for it.
+Result<bool> is_sound(const Chain& chain, std::uint64_t number) {
+  const Result<std::optional<Shortcut>> anchor = chain.shortcut(number, 0);
+  if (!anchor.ok() && anchor.status().code() == Code::kCorrupt) return false;
+  SPARCL_RETURN_IF_ERROR(anchor.status());
+  if (!*anchor) return false;
+  const Status checked = check_object(chain.store(), (*anchor)->object);
+  if (!checked.ok() && checked.code() != Code::kCorrupt) return checked;
+  return checked.ok();
 }
 
 // An anchor: the records below it are removed. 0: none are.
@@ -181,14 +193,21 @@ Result<PruneReport> prune(Chain& chain, const Keep& keep) {
   ObjectStore& store = chain.store();
   SPARCL_ASSIGN_OR_RETURN(const std::int64_t now, now_of(store));
   SPARCL_ASSIGN_OR_RETURN(const Content content, read_content(store));
-  const std::uint64_t cut = cut_of(content, newest->number, keep, now);
+  std::uint64_t cut = cut_of(content, newest->number, keep, now);
+  SPARCL_ASSIGN_OR_RETURN(const PrunedMarks pruned, read_pruned(store));
+  while (cut > pruned.below()) {
+    SPARCL_ASSIGN_OR_RETURN(const bool sound, is_sound(chain, cut));
+    if (sound) break;
+    const auto after = std::ranges::lower_bound(content.anchors, cut);
+    cut = after == content.anchors.begin() ? 0 : *std::prev(after);
+  }
   SPARCL_ASSIGN_OR_RETURN(std::uint64_t below, mark(store, cut, keep, now));
   SPARCL_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> leased,
                           first_leased(store, now, keep.lease_s));
   if (leased) below = std::min(below, *leased);
   Remover remover(chain, report);
   SPARCL_RETURN_IF_ERROR(remover.remove_below(content, below));
-  const std::int64_t before = now - keep.lease_s;
+  const std::int64_t before = now - std::max(keep.lease_s, kLeaseSeconds);  // writers are slow
   SPARCL_RETURN_IF_ERROR(remove_unnamed(chain, content, below, newest->number, before, remover));
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t unfinished, store.remove_unfinished(before));
   report.objects += unfinished;

@@ -51,7 +51,8 @@ void ShortcutWriter::work(const VersionRecord& record, bool with_anchor) noexcep
   } catch (...) {
     status = caught_error("anchors and skips could not be written");
   }
-  if (!status.ok()) log_warn("the store gets no anchor or no skip: {}", status.message());
+  if (!status.ok())
+    log_warn("the store gets no anchor or no skip, or is not pruned: {}", status.message());
 }
 
 void ShortcutWriter::wait() {
@@ -111,13 +112,11 @@ Status ShortcutWriter::prune_old() {
 }
 
 Status ShortcutWriter::write_all(const VersionRecord& record, bool with_anchor) {
-  if (with_anchor) {
-    SPARCL_RETURN_IF_ERROR(add_anchor(record));
-    SPARCL_RETURN_IF_ERROR(prune_old());
+  if (with_anchor) SPARCL_RETURN_IF_ERROR(add_anchor(record));
+  if (record.number % kSkipEvery == 0) {
+    for (const std::uint64_t length : kSkips) SPARCL_RETURN_IF_ERROR(put_skip(record, length));
   }
-  if (record.number % kSkipEvery != 0) return {};
-  for (const std::uint64_t length : kSkips) SPARCL_RETURN_IF_ERROR(put_skip(record, length));
-  return {};
+  return with_anchor ? prune_old() : Status();
 }
 
 }  // namespace sparcl::store

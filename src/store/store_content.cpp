@@ -14,7 +14,7 @@
 namespace sparcl::store {
 namespace {
 
-// The first record, and the last one that is there or was.
+// The first record, and the last one that is there.
 struct Range {
   std::uint64_t first = 1, last = 0;
 };
@@ -22,7 +22,6 @@ struct Range {
 Result<Range> range_of(const Chain& chain) {
   Range range;
   SPARCL_ASSIGN_OR_RETURN(range.first, chain.oldest());
-  SPARCL_ASSIGN_OR_RETURN(range.last, chain.noted());
   SPARCL_RETURN_IF_ERROR(chain.store().list(kCommits, [&](const ObjectInfo& each) {
     range.last = std::max(range.last, number_in(each.key));
     return true;
@@ -71,6 +70,7 @@ class Verifier {
       SPARCL_ASSIGN_OR_RETURN(const Range other, range_of(*from_));
       range.last = std::max(range.last, other.last);
     }
+    SPARCL_RETURN_IF_ERROR(check_noted(range));
     for (std::uint64_t number = range.first; number <= range.last; ++number) {
       SPARCL_ASSIGN_OR_RETURN(const auto record,
                               read<VersionRecord>(commit_key(number), [&](const Chain& chain) {
@@ -98,6 +98,18 @@ class Verifier {
     if (record.anchor) SPARCL_RETURN_IF_ERROR(check(*record.anchor));
     // What leads to the first one from before it was pruned is not needed.
     if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(check(*record.delta));
+    return {};
+  }
+
+  // Records at the end of the chain may be missing.
+  Status check_noted(const Range& range) {
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t noted, chain_.noted());
+    if (noted > range.last)
+      note(kNewest,
+           fmt::format("it names record {}, and the last one that is there is {}: the next version "
+                       "that is published mends it",
+                       noted, range.last),
+           false);
     return {};
   }
 
@@ -171,19 +183,37 @@ Status copy_object(const Chain& from, const Chain& to, const StoredObject& objec
   return replace_object(to.store(), object, bytes);
 }
 
+Status copy_shortcut(const Chain& from, const Chain& to, std::uint64_t number,
+                     std::uint64_t origin) {
+  SPARCL_ASSIGN_OR_RETURN(const auto shortcut, from.shortcut(number, origin));
+  if (!shortcut) return {};
+  SPARCL_RETURN_IF_ERROR(copy_object(from, to, shortcut->object));
+  return to.add(*shortcut);
+}
+
 // The record last: the version is there then.
 Status copy_version(const Chain& from, const Chain& to, const VersionRecord& record,
                     const std::set<std::uint64_t>& origins, bool is_first) {
   SPARCL_RETURN_IF_ERROR(copy_object(from, to, record.schema));
   if (record.anchor) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.anchor));
   if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.delta));
-  for (const std::uint64_t origin : origins) {
-    SPARCL_ASSIGN_OR_RETURN(const auto shortcut, from.shortcut(record.number, origin));
-    if (!shortcut) continue;
-    SPARCL_RETURN_IF_ERROR(copy_object(from, to, shortcut->object));
-    SPARCL_RETURN_IF_ERROR(to.add(*shortcut));
-  }
+  for (const std::uint64_t origin : origins)
+    SPARCL_RETURN_IF_ERROR(copy_shortcut(from, to, record.number, origin));
   return to.commit(record).status();
+}
+
+// Those that were made after their version had been copied.
+Status copy_late_shortcuts(const Chain& from, const Chain& to, std::uint64_t first,
+                           std::uint64_t last, const Origins& origins) {
+  SPARCL_ASSIGN_OR_RETURN(Origins others, shortcuts_of(to));
+  for (const auto& [number, all] : origins) {
+    if (number < first || number > last) continue;
+    for (const std::uint64_t origin : all) {
+      if (!others[number].contains(origin))
+        SPARCL_RETURN_IF_ERROR(copy_shortcut(from, to, number, origin));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -225,12 +255,14 @@ Result<std::uint64_t> copy_content(Chain& from, Chain& to) {
                                 to.store().location_of(""), there->version));
     if (*own != *there) return stopped(*there).with_prefix(to.store().location_of("") + ": ");
     first = there->number + 1;
+    SPARCL_RETURN_IF_ERROR(copy_late_shortcuts(from, to, range.first, there->number, origins));
   } else if (range.first > 1) {
     SPARCL_RETURN_IF_ERROR(write_pruned(to.store(), {{{range.first, 0}}}));
   }
   for (std::uint64_t number = first; number <= range.last; ++number, ++copied) {
     SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, from.record(number));
-    SPARCL_RETURN_IF_ERROR(copy_version(from, to, record, origins[number], number == range.first));
+    SPARCL_RETURN_IF_ERROR(
+        copy_version(from, to, record, origins[number], !there && number == range.first));
   }
   return copied;
 }

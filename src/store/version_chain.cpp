@@ -12,8 +12,6 @@
 namespace sparcl::store {
 namespace {
 
-constexpr const char* kNewest = "newest";
-
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
@@ -172,12 +170,26 @@ Status stopped(const VersionRecord& other) {
                             other.version));
 }
 
+// Where the record of another writer has been pruned, this one's takes its key.
+Status Chain::check_not_pruned(const VersionRecord& record) const {
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t first, oldest());
+  if (first <= record.number) return {};
+  const std::string key = commit_key(record.number);
+  SPARCL_RETURN_IF_ERROR(store_.remove(key));
+  return Status(Code::kStale,
+                fmt::format("{}: another writer has published later versions, up to record {} they "
+                            "are pruned: this one publishes nothing any more, open the store again",
+                            store_.location_of(key), first));
+}
+
 Result<VersionRecord> Chain::commit(const VersionRecord& record) const {
   const std::string text = serialise(record), key = commit_key(record.number);
   const std::array pieces{bytes_of(text)};
   SPARCL_ASSIGN_OR_RETURN(const bool is_new, store_.put_if_absent(key, pieces));
   VersionRecord there = record;
-  if (!is_new) {
+  if (is_new) {
+    SPARCL_RETURN_IF_ERROR(check_not_pruned(record));
+  } else {
     SPARCL_ASSIGN_OR_RETURN(there, this->record(record.number));
     if (there.writer != record.writer || there.version != record.version ||
         there.target_hash != record.target_hash)

@@ -20,7 +20,7 @@
 
 namespace sparcl::store {
 
-inline constexpr const char *kCommits = "commits", *kShortcuts = "shortcuts";
+inline constexpr const char *kCommits = "commits", *kShortcuts = "shortcuts", *kNewest = "newest";
 
 std::string commit_key(std::uint64_t number);
 std::string shortcut_key(std::uint64_t number, std::uint64_t from);
@@ -68,6 +68,7 @@ class Chain {
   Status check_is_there(const VersionRecord& record) const;
 
  private:
+  Status check_not_pruned(const VersionRecord& record) const;
   Status go_on();
   Result<std::optional<VersionRecord>> some_late_record() const;
   Result<std::optional<VersionRecord>> last_in_list() const;

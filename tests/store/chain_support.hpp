@@ -137,7 +137,7 @@ class ChainOfVersions : public testing::Test {
   // Brings tensors to a version, as readers do.
   Status bring(HeldTensors& tensors, const VersionRecord& target,
                const std::optional<model::HeldVersion>& held = std::nullopt) {
-    SPARCL_ASSIGN_OR_RETURN(const auto steps, steps_to(chain, target, held));
+    SPARCL_ASSIGN_OR_RETURN(const auto steps, steps_to(chain, target, {.held = held}));
     return restore(chain, target, steps, held, state_of(tensors));
   }
   // Versions 1, 3, 5, ... of which one in four changes nothing.

@@ -23,6 +23,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
+void make_old(const std::string& path) {
+  const struct utimbuf old { 1'000'000'000, 1'000'000'000 };
+  ASSERT_EQ(::utime(path.c_str(), &old), 0);
+}
+
 class Retention : public ChainOfVersions {
  protected:
   std::vector<std::string> keys(const std::string& prefix = "") {
@@ -163,7 +168,7 @@ TEST_F(Retention, ALateReaderTakesFewObjects) {
   }
   const auto steps = [&](std::size_t from, std::uint64_t to) {
     const VersionRecord target = *chain.record(to);
-    const auto found = steps_to(chain, target, versions[from - 1]);
+    const auto found = steps_to(chain, target, {.held = versions[from - 1]});
     HeldTensors held(kTensors);
     set_to(held, from - 1);
     const Status status = bring(held, target, versions[from - 1]);
@@ -178,6 +183,40 @@ TEST_F(Retention, ALateReaderTakesFewObjects) {
   EXPECT_LE(steps(61, 125), 16U);
   EXPECT_EQ(steps(139, 140), 1U);
   EXPECT_EQ(steps(1, 140), 7U + 1 + 1 + 4) << "to 8 by deltas, to 72, to 136, to 140 by deltas";
+}
+
+// A writer that stood still while another one went on and pruned.
+TEST_F(Retention, AWriterWhoseNumberWasPrunedIsStopped) {
+  publish_all(6);
+  const auto slow = writer(*store);
+  {
+    const auto other = writer(*store);
+    for (std::uint64_t version = 100; version < 110; ++version) {
+      trained.change(version, 1000);
+      publish(*other, version);
+    }
+  }
+  ASSERT_EQ(prune(chain, {.versions = 1, .lease_s = 0})->versions, 12U);
+  trained.change(7, 1000);
+  const Status late = slow->publish(1000);
+  EXPECT_EQ(late.code(), Code::kStale) << late.message();
+  chain.forget();
+  EXPECT_EQ((*chain.newest())->version, 109U);
+  expect_whole(chain);
+  HeldTensors held(kTensors);
+  ASSERT_TRUE(bring(held, **chain.newest()).ok());
+  EXPECT_TRUE(content(held) == contents.back());
+}
+
+TEST_F(Retention, PruningNeverGoesUpToADamagedAnchor) {
+  publish_all(14);  // anchors: 1, 5, 9, 13
+  std::filesystem::resize_file(store->location_of((*chain.shortcut(13, 0))->object.key), 100);
+  ASSERT_TRUE(store->remove(shortcut_key(9, 0)).ok());
+  EXPECT_EQ(prune(chain, {.versions = 1, .lease_s = 0})->versions, 4U);
+  const VersionRecord newest = **chain.newest();
+  HeldTensors held(kTensors);
+  ASSERT_TRUE(restore_in_place(chain, newest, state_of(held)).ok()) << "from anchor 5";
+  EXPECT_TRUE(content(held) == contents.back());
 }
 
 // Skips that a writer could not make, because it was another process.
@@ -196,7 +235,7 @@ TEST_F(Retention, CompactionAddsTheSkipsThatAreMissing) {
   EXPECT_EQ(keys("skips").size(), 2U) << "8 to 16, 16 to 24";
   EXPECT_EQ(*compact(chain, kernels::cpu_kernels()), 0U);
   expect_whole(chain);
-  const auto steps = steps_to(chain, newest, versions[7]);
+  const auto steps = steps_to(chain, newest, {.held = versions[7]});
   EXPECT_LE(steps->size(), 2U + 4);
   EXPECT_TRUE(chain.shortcut(newest.number, 0)->has_value());
   HeldTensors held(kTensors);
@@ -215,7 +254,7 @@ TEST_F(Retention, ACopyIsTheSameAndRepairs) {
   expect_whole(copy);
   HeldTensors held(kTensors);
   const VersionRecord newest = **copy.newest();
-  const auto steps = steps_to(copy, newest, std::nullopt);
+  const auto steps = steps_to(copy, newest, {});
   ASSERT_TRUE(restore(copy, newest, *steps, std::nullopt, state_of(held)).ok());
   EXPECT_TRUE(content(held) == contents.back());
 
@@ -305,7 +344,9 @@ TEST_F(Retention, WhoeverIsKilledLeavesAWholeChain) {
   }
   EXPECT_GT(least, 0U);
   // What they left goes.
-  ASSERT_TRUE(prune(chain, {.versions = 1, .lease_s = -5}).ok());
+  for (const auto& each : std::filesystem::recursive_directory_iterator(folder / "store"))
+    make_old(each.path());
+  ASSERT_TRUE(prune(chain, {.versions = 1, .lease_s = 0}).ok());
   for (const auto& each : std::filesystem::recursive_directory_iterator(folder / "store"))
     EXPECT_FALSE(each.path().filename().string().starts_with(".new-")) << each.path();
   expect_whole(chain);

@@ -8,6 +8,7 @@
 #include <ctime>
 #include <mutex>
 
+#include "src/base/caught_error.hpp"
 #include "src/net/http/curl_library.hpp"
 
 namespace sparcl::net {
@@ -65,11 +66,13 @@ class Exchange {
   Status refused;  // by a sink or a limit: libcurl was told to stop
 
   static std::size_t on_header(char* data, std::size_t, std::size_t count, void* self) {
-    return static_cast<Exchange*>(self)->take_header({data, count}) ? count : 0;
+    const auto take = [&](Exchange& own) { return own.take_header({data, count}); };
+    return without_exceptions(self, take) ? count : 0;
   }
   static std::size_t on_body(char* data, std::size_t, std::size_t count, void* self) {
     const std::span<const char> text(data, count);
-    return static_cast<Exchange*>(self)->take_body(std::as_bytes(text)) ? count : 0;
+    const auto take = [&](Exchange& own) { return own.take_body(std::as_bytes(text)); };
+    return without_exceptions(self, take) ? count : 0;
   }
   static std::size_t on_send(char* data, std::size_t size, std::size_t count, void* self) {
     return static_cast<Exchange*>(self)->give_body(data, size * count);
@@ -77,6 +80,18 @@ class Exchange {
   static int on_seek(void* self, curl_off_t offset, int origin) {
     static_cast<Exchange*>(self)->sent_ = static_cast<std::uint64_t>(offset);
     return origin == SEEK_SET ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
+  }
+
+  // Nothing is thrown through libcurl.
+  template <class Take>
+  static bool without_exceptions(void* self, Take&& take) noexcept {
+    auto& own = *static_cast<Exchange*>(self);
+    try {
+      return take(own);
+    } catch (...) {
+      own.refused = caught_error("an answer of HTTP could not be taken");
+      return false;
+    }
   }
 
   // What is left to do when libcurl has returned.

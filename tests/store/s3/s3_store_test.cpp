@@ -315,7 +315,7 @@ TEST_F(S3Faults, AReaderThatFollowsMakesThreeRequestsAVersion) {
     set(Json::array());
     const auto newest = chain.newest();
     ASSERT_TRUE(newest.ok() && *newest) << newest.status().message();
-    const auto steps = steps_to(chain, **newest, held);
+    const auto steps = steps_to(chain, **newest, {.held = held});
     ASSERT_TRUE(steps.ok()) << steps.status().message();
     const Status restored = restore(chain, **newest, *steps, held, state_of(served));
     ASSERT_TRUE(restored.ok()) << restored.message();
