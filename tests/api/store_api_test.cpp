@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 class StoredModel {
  public:
   explicit StoredModel(std::uint64_t elements = 200'000) : weights_(elements), bias_(100) {
+    std::mt19937 random(1);  // anchors are coded: zeros would make a small one
+    for (std::uint16_t& weight : weights_) weight = static_cast<std::uint16_t>(random());
     EXPECT_EQ(sparclStateCreate(&state_), sparclSuccess);
     const std::uint64_t shape[1] = {elements}, few[1] = {100};
     EXPECT_EQ(sparclStateAdd(state_, "weights", weights_.data(), sparclBfloat16, 1, shape),
