@@ -108,7 +108,8 @@ Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice c
     if (first.ok()) first = taken;
     if (!choice.exclude(steps.ok() ? std::span(*steps) : std::span<const ChainStep>()))
       return first;
-    log_warn("version {} is read by other objects: {}", target.version, taken.message());
+    log_warn("other objects that lead to version {} are tried: {}", target.version,
+             taken.message());
   }
 }
 

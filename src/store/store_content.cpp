@@ -249,10 +249,12 @@ Result<std::uint64_t> copy_content(Chain& from, Chain& to) {
   if (there) {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> own, from.look(there->number));
     if (!own)
-      return Status(Code::kStale,
-                    fmt::format("{}: it ends at version {}, whose record is not in the source any "
-                                "more: copy to another store",
-                                to.store().location_of(""), there->version));
+      return Status(
+          Code::kStale,
+          fmt::format("{}: it ends at version {}, whose record is not in the source: it is "
+                      "a copy of another store, or the source was pruned up to there. "
+                      "Copy to another store",
+                      to.store().location_of(""), there->version));
     if (*own != *there) return stopped(*there).with_prefix(to.store().location_of("") + ": ");
     first = there->number + 1;
     SPARCL_RETURN_IF_ERROR(copy_late_shortcuts(from, to, range.first, there->number, origins));

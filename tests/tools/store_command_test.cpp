@@ -69,7 +69,11 @@ TEST(StoreCommand, CopiesRepairsCompactsAndPrunes) {
   fs::remove_all(folder / "store/deltas");
   const ProgramRun repaired = run_program({"store", "verify", url, "--copy", copy});
   EXPECT_EQ(repaired.exit_code, 0) << repaired.err;
-  EXPECT_THAT(repaired.out, AllOf(HasSubstr("Repaired:"), HasSubstr("/store/deltas/")));
+  EXPECT_THAT(repaired.out, AllOf(HasSubstr("Repaired: "), HasSubstr("/store/deltas/")));
+  fs::create_directory(folder / "none");
+  const ProgramRun empty = run_program({"store", "verify", "file:" + (folder / "none")});
+  EXPECT_EQ(empty.exit_code, 1);
+  EXPECT_THAT(empty.err, HasSubstr("the store is empty"));
   const ProgramRun waits = run_program({"store", "prune", url, "--keep", "1"});
   EXPECT_EQ(waits.exit_code, 0) << waits.err;
   EXPECT_THAT(waits.out, HasSubstr("2 more wait for readers: a call in 600 s removes"));

@@ -81,16 +81,22 @@ Status verify_store(const StoreOptions& options, bool as_json) {
       store::verify_content(
           chain->chain, copy ? &copy->chain : nullptr, [&](const store::Damage& each) {
             const bool names_it = each.what.find(each.location) != std::string::npos;
-            (each.is_repaired ? repaired : left) +=
-                "\n  " + shown(names_it ? each.what : each.location + ": " + each.what);
+            std::string& text = each.is_repaired ? repaired : left;
+            if (!text.empty()) text += "; ";
+            text += shown(names_it ? each.what : each.location + ": " + each.what);
           }));
+  const char* const next = copy == nullptr
+                               ? "Repair them with --copy URL from a copy of the store, or publish "
+                                 "to another store"
+                               : "The copy does not have them, or has them damaged";
   if (report.damaged > report.repaired)
     return Status(
         Code::kCorrupt,
-        fmt::format("of {} objects of {} versions {} are missing or damaged. Repair them "
-                    "with --copy URL from a copy of the store, or publish to another "
-                    "store:{}",
-                    report.objects, report.versions, report.damaged - report.repaired, left));
+        fmt::format("of {} objects of {} versions {} are missing or damaged. {}: {}",
+                    report.objects, report.versions, report.damaged - report.repaired, next, left));
+  if (report.versions == 0)
+    return Status(Code::kInvalidArgument,
+                  "the store is empty, so nothing was verified: is its address right?");
   return print(as_json,
                {{"versions", report.versions},
                 {"objects", report.objects},
@@ -98,7 +104,7 @@ Status verify_store(const StoreOptions& options, bool as_json) {
                 {"repaired", report.repaired}},
                fmt::format("{} versions, {}: every object is what was published (SHA-256){}{}\n",
                            report.versions, human_bytes(report.bytes),
-                           repaired.empty() ? "" : ". Repaired:", repaired));
+                           repaired.empty() ? "" : ". Repaired: ", repaired));
 }
 
 Status prune_store(const StoreOptions& options, bool as_json) {
@@ -129,7 +135,8 @@ Status compact_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
   SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, model::chosen_kernels());
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t added, store::compact(chain->chain, *kernels));
-  return print(as_json, {{"added", added}}, fmt::format("added {} skips and anchors\n", added));
+  return print(as_json, {{"added", added}},
+               fmt::format("objects added (skips and anchors): {}\n", added));
 }
 
 Status copy_store(const StoreOptions& options, bool as_json) {

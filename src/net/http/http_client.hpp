@@ -49,7 +49,7 @@ struct HttpRequest {
 struct HttpOptions {
   std::string ca_file;  // of certificates; "": the system's
   std::chrono::milliseconds connect_timeout{10'000};
-  std::chrono::seconds stall_timeout{30};  // of a connection on which nothing moves
+  std::chrono::seconds stall_timeout{20};  // of a connection on which nothing moves
 };
 
 // Each call may come from any thread. Connections are kept for later requests.

@@ -152,11 +152,13 @@ Result<S3Answer> S3Client::send(const S3Request& request) {
     own.sink = &sink;
   }
   thread_local std::minstd_rand random{std::random_device{}()};
+  int stalls = 0;
   for (int tries = 1;; ++tries) {
     const AwsKeys used = keys();
     Result<S3Answer> answer = try_once(own, body_sha256, deadline);
     const Code code = answer.status().code();
-    const bool is_lost = code == Code::kRemoteError || code == Code::kTimeout;
+    stalls += code == Code::kTimeout ? 1 : 0;
+    const bool is_lost = code == Code::kRemoteError || stalls == 1;
     const bool may_repeat =
         answer.ok() ? is_busy(*answer) || (is_conflict(*answer) && request.repeats_conflicts) ||
                           (tries == 1 && has_expired(*answer) && has_new_keys(used))
@@ -172,10 +174,11 @@ Result<S3Answer> S3Client::send(const S3Request& request) {
         answer->tries = tries;
         return answer;
       }
-      return Status(answer.status().code(),
-                    fmt::format("{}: {}: {}{}", location(request.key), request.method,
-                                shown_line(answer.status().message()),
-                                tries > 1 ? fmt::format(" ({} tries)", tries) : ""));
+      return Status(
+          answer.status().code(),
+          fmt::format("{}: {}: {}{}: is {} right (AWS_ENDPOINT_URL_S3), and does it run?",
+                      location(request.key), request.method, shown_line(answer.status().message()),
+                      tries > 1 ? fmt::format(" ({} tries)", tries) : "", settings_.host));
     }
     log_debug("{}: {}: try {}: {}", location(request.key), request.method, tries,
               answer.ok()
