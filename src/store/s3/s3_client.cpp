@@ -7,6 +7,7 @@
 #include <ctime>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "src/base/log.hpp"
 #include "src/base/settings.hpp"
@@ -16,6 +17,7 @@ namespace sparcl::store {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
+using Milliseconds = std::chrono::duration<double, std::milli>;
 
 bool is_busy(const S3Answer& answer) {
   constexpr std::array kStatus{429, 500, 502, 503, 504};
@@ -68,6 +70,13 @@ S3Advice advice_of(const S3Answer& answer) {
     return {"", Code::kInvalidArgument, "set AWS_REGION to the bucket's region"};
   if (answer.status() == 401 || answer.status() == 403) return kAdvice[2];  // HEAD has no code
   return {"", Code::kRemoteError, "see the server's documentation of this code"};
+}
+
+// Before the try that follows these.
+double longest_wait(int tries, const S3ClientOptions& options) {
+  double longest = static_cast<double>(options.first_wait.count());
+  for (int i = 1; i < tries; ++i) longest *= 2;
+  return std::min(longest, static_cast<double>(options.max_wait.count()));
 }
 
 // A name that S3 has put into an answer, for a message.
@@ -152,33 +161,26 @@ Result<S3Answer> S3Client::send(const S3Request& request) {
     own.sink = &sink;
   }
   thread_local std::minstd_rand random{std::random_device{}()};
-  int stalls = 0;
+  bool has_stalled = false;
   for (int tries = 1;; ++tries) {
     const AwsKeys used = keys();
     Result<S3Answer> answer = try_once(own, body_sha256, deadline);
     const Code code = answer.status().code();
-    stalls += code == Code::kTimeout ? 1 : 0;
-    const bool is_lost = code == Code::kRemoteError || stalls == 1;
+    const bool is_lost =
+        code == Code::kRemoteError || (code == Code::kTimeout && !std::exchange(has_stalled, true));
     const bool may_repeat =
         answer.ok() ? is_busy(*answer) || (is_conflict(*answer) && request.repeats_conflicts) ||
                           (tries == 1 && has_expired(*answer) && has_new_keys(used))
                     : is_lost && !has_taken;
-    double longest = static_cast<double>(options_.first_wait.count());
-    for (int i = 1; i < tries; ++i) longest *= 2;
-    longest = std::min(longest, static_cast<double>(options_.max_wait.count()));
-    const std::chrono::duration<double, std::milli> wait(
-        std::uniform_real_distribution<double>(0, longest)(random));
+    const Milliseconds wait(
+        std::uniform_real_distribution<double>(0, longest_wait(tries, options_))(random));
     const bool is_late = std::chrono::steady_clock::now() + wait >= deadline;
     if (!may_repeat || tries == options_.max_tries || is_late) {
       if (answer.ok()) {
         answer->tries = tries;
         return answer;
       }
-      return Status(
-          answer.status().code(),
-          fmt::format("{}: {}: {}{}: is {} right (AWS_ENDPOINT_URL_S3), and does it run?",
-                      location(request.key), request.method, shown_line(answer.status().message()),
-                      tries > 1 ? fmt::format(" ({} tries)", tries) : "", settings_.host));
+      return no_answer(request, answer.status(), tries);
     }
     log_debug("{}: {}: try {}: {}", location(request.key), request.method, tries,
               answer.ok()
@@ -186,6 +188,15 @@ Result<S3Answer> S3Client::send(const S3Request& request) {
                   : shown_line(answer.status().message()));
     std::this_thread::sleep_for(wait);
   }
+}
+
+Status S3Client::no_answer(const S3Request& request, const Status& why, int tries) const {
+  std::string text =
+      fmt::format("{}: {}: {}", location(request.key), request.method, shown_line(why.message()));
+  if (tries > 1) text += fmt::format(" ({} tries)", tries);
+  if (why.code() == Code::kRemoteError || why.code() == Code::kTimeout)
+    text += fmt::format(": is {} right (AWS_ENDPOINT_URL_S3), and does it run?", settings_.host);
+  return Status(why.code(), text);
 }
 
 Status S3Client::error_of(const S3Request& request, const S3Answer& answer) const {

@@ -62,6 +62,8 @@ class S3Client {
       : url_(std::move(url)), settings_(std::move(settings)), options_(options) {}
   Result<S3Answer> try_once(const S3Request& request, const std::string& body_sha256,
                             std::chrono::steady_clock::time_point deadline);
+  // No whole answer came. Names the server if it may be the wrong one.
+  Status no_answer(const S3Request& request, const Status& why, int tries) const;
   bool has_new_keys(const AwsKeys& used);
   AwsKeys keys() const;
 
