@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "src/base/file_size_signal.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/store/random_name.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -19,11 +19,8 @@ namespace {
 constexpr std::string_view kPrefix = ".new-";
 
 Result<std::string> random_name_beside(const std::string& path) {
-  std::uint64_t bits[2];
-  if (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
-    return system_error(path, "no random bytes for the name of an unfinished file");
-  return fmt::format("{}{}{:016x}{:016x}", path.substr(0, path.rfind('/') + 1), kPrefix, bits[0],
-                     bits[1]);
+  SPARCL_ASSIGN_OR_RETURN(const std::string name, random_name());
+  return fmt::format("{}{}{}", path.substr(0, path.rfind('/') + 1), kPrefix, name);
 }
 
 }  // namespace

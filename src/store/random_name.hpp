@@ -1,5 +1,5 @@
 #pragma once
-// Names by chance, of writers and readers.
+// Names by chance, of writers, readers, unfinished files and single puts.
 
 #include <string>
 

@@ -10,9 +10,8 @@
 #include <mutex>
 
 #include "src/base/settings.hpp"
+#include "src/store/random_name.hpp"
 #include "src/store/s3/s3_range.hpp"
-#include "src/trust/hex.hpp"
-#include "src/trust/keyed_hash.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -42,12 +41,6 @@ class ProbeResults {
 ProbeResults& probe_results() {
   static ProbeResults* const all = new ProbeResults;
   return *all;
-}
-
-Result<std::string> new_nonce() {
-  std::array<std::byte, 16> bytes{};
-  SPARCL_RETURN_IF_ERROR(trust::fill_random(bytes));
-  return trust::hex_of(bytes);
 }
 
 bool is_absent(const S3Answer& answer) {
@@ -274,7 +267,7 @@ Result<bool> S3Store::put_if_absent(const std::string& key, Pieces bytes) {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> there, look(key));
     if (there) return false;
   }
-  SPARCL_ASSIGN_OR_RETURN(const std::string nonce, new_nonce());
+  SPARCL_ASSIGN_OR_RETURN(const std::string nonce, random_name());
   SPARCL_ASSIGN_OR_RETURN(const PutResult result,
                           put(key, bytes, nonce, can.excludes_writers ? kIfAbsent : NamedTexts()));
   if (result == PutResult::kIsUnsure) return has_nonce(key, nonce);
@@ -283,7 +276,7 @@ Result<bool> S3Store::put_if_absent(const std::string& key, Pieces bytes) {
 
 Status S3Store::replace(const std::string& key, Pieces bytes) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  SPARCL_ASSIGN_OR_RETURN(const std::string nonce, new_nonce());
+  SPARCL_ASSIGN_OR_RETURN(const std::string nonce, random_name());
   SPARCL_ASSIGN_OR_RETURN(const PutResult result, put(key, bytes, nonce, {}));
   if (result == PutResult::kIsPut) return {};
   SPARCL_ASSIGN_OR_RETURN(const bool is_there, has_nonce(key, nonce));
