@@ -74,11 +74,8 @@ Status read_arc_tensor(const Checkpoint& delta, std::size_t i, const ChangeBase&
   const Result<std::vector<std::byte>> frame = inner_frame(std::move(payload));
   if (!frame.ok()) return frame.status().with_prefix(where);
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> old_bytes, base.read(slot));
-  const Result<std::vector<std::byte>> difference =
-      unpack_frame(*frame, old_bytes.size(), old_bytes.size());
-  if (!difference.ok()) return difference.status().with_prefix(where);
   std::vector<std::byte> new_bytes = old_bytes;
-  for (std::size_t j = 0; j < new_bytes.size(); ++j) new_bytes[j] ^= (*difference)[j];
+  SPARCL_RETURN_IF_ERROR(unpack_xor(*frame, new_bytes).with_prefix(where));
   return base.add(slot, old_bytes, new_bytes, TensorDigest::kAdler32Decimal, *digest, change);
 }
 
@@ -109,12 +106,12 @@ Status add_arc_tensor(const SparseChange& change, const ChangeBase& base, std::s
                       TensorFile& file) {
   const TensorSchema& tensor = base.schema()[i];
   SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, base.read(i));
-  std::vector<std::byte> difference = bytes;
+  std::vector<std::byte> old_bytes = bytes;
   const TensorChange* const changed = change.find(tensor.name);
   if (changed != nullptr) base.apply(*changed, bytes);
-  for (std::size_t j = 0; j < bytes.size(); ++j) difference[j] ^= bytes[j];
   SPARCL_ASSIGN_OR_RETURN(std::string digest, digest_of(TensorDigest::kAdler32Decimal, bytes));
-  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> frame, pack_frame(difference, kArcLevel));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> frame,
+                          pack_xor(std::move(old_bytes), bytes, kArcLevel));
   file.metadata.emplace_back(tensor.name, std::move(digest));
   file.schema.push_back({tensor.name, DataType::kUint8, {frame.size()}});
   file.tensors.push_back(std::move(frame));

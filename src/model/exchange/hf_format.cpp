@@ -77,13 +77,6 @@ Status take_versions(const ShardIndex& index, const ChangeBase& base, SparseChan
   return {};
 }
 
-Status undo_xor(std::span<const std::byte> frame, std::span<std::byte> bytes) {
-  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> difference,
-                          unpack_frame(frame, bytes.size(), bytes.size()));
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] ^= difference[i];
-  return {};
-}
-
 Status overwrite(std::span<const std::byte> frame, std::span<std::byte> bytes) {
   SPARCL_ASSIGN_OR_RETURN(
       const std::vector<std::byte> content,
@@ -119,7 +112,7 @@ Status read_tensor(const Checkpoint& delta, std::size_t i, const HfDelta& about,
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> old_bytes, base.read(place));
   std::vector<std::byte> new_bytes = old_bytes;
   SPARCL_RETURN_IF_ERROR(
-      (about.is_xor ? undo_xor : overwrite)(frame, new_bytes).with_prefix(where));
+      (about.is_xor ? unpack_xor : overwrite)(frame, new_bytes).with_prefix(where));
   return base.add(place, old_bytes, new_bytes, about.digest, *digest, change);
 }
 
@@ -176,14 +169,14 @@ Status write_tensor(const TensorChange& tensor, const HfDelta& about, const Chan
   std::vector<std::byte> new_bytes = old_bytes;
   base.apply(tensor, new_bytes);
   SPARCL_ASSIGN_OR_RETURN(std::string digest, digest_of(about.digest, new_bytes));
-  std::vector<std::byte> content;
+  std::vector<std::byte> frame;
   if (about.is_xor) {
-    content = std::move(old_bytes);
-    for (std::size_t i = 0; i < content.size(); ++i) content[i] ^= new_bytes[i];
+    SPARCL_ASSIGN_OR_RETURN(frame, pack_xor(std::move(old_bytes), new_bytes, kFrameLevel));
   } else {
-    SPARCL_ASSIGN_OR_RETURN(content, overwrite_content(tensor.name, old_bytes, new_bytes));
+    SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content,
+                            overwrite_content(tensor.name, old_bytes, new_bytes));
+    SPARCL_ASSIGN_OR_RETURN(frame, pack_frame(content, kFrameLevel));
   }
-  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> frame, pack_frame(content, kFrameLevel));
   return shards.add(tensor.name, std::move(frame), std::move(digest));
 }
 

@@ -163,11 +163,8 @@ Status read_skyrl_tensor(const SkyrlTensor& tensor, std::span<const std::byte> f
     return Status(Code::kMismatch, fmt::format("{}it has {} bytes, {} in the base", where,
                                                tensor.bytes, old_bytes.size()));
   }
-  const Result<std::vector<std::byte>> difference =
-      unpack_frame(frame, old_bytes.size(), old_bytes.size());
-  if (!difference.ok()) return difference.status().with_prefix(where);
   std::vector<std::byte> new_bytes = old_bytes;
-  for (std::size_t i = 0; i < new_bytes.size(); ++i) new_bytes[i] ^= (*difference)[i];
+  SPARCL_RETURN_IF_ERROR(unpack_xor(frame, new_bytes).with_prefix(where));
   return base.add(slot, old_bytes, new_bytes, tensor.kind, tensor.digest, change);
 }
 
@@ -202,12 +199,12 @@ std::string payload_name(std::size_t shard, std::size_t) {
 Result<nlohmann::ordered_json> write_payload(const TensorChange& tensor, const ChangeBase& base,
                                              ShardWriter& payloads) {
   SPARCL_ASSIGN_OR_RETURN(const std::size_t slot, base.find(tensor.name));
-  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> difference, base.read(slot));
-  std::vector<std::byte> bytes = difference;
+  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> old_bytes, base.read(slot));
+  std::vector<std::byte> bytes = old_bytes;
   base.apply(tensor, bytes);
-  for (std::size_t i = 0; i < bytes.size(); ++i) difference[i] ^= bytes[i];
   SPARCL_ASSIGN_OR_RETURN(const std::string digest, digest_of(TensorDigest::kXxh3, bytes));
-  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> frame, pack_frame(difference, kSkyrlLevel));
+  SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> frame,
+                          pack_xor(std::move(old_bytes), bytes, kSkyrlLevel));
   nlohmann::ordered_json record{{"name", tensor.name},
                                 {"dtype", torch_name(tensor.datatype)},
                                 {"shape", *tensor.shape},

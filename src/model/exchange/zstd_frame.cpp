@@ -49,4 +49,17 @@ Result<std::vector<std::byte>> unpack_frame(std::span<const std::byte> frame,
   return out;
 }
 
+Status unpack_xor(std::span<const std::byte> frame, std::span<std::byte> bytes) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> difference,
+                          unpack_frame(frame, bytes.size(), bytes.size()));
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] ^= difference[i];
+  return {};
+}
+
+Result<std::vector<std::byte>> pack_xor(std::vector<std::byte> old_bytes,
+                                        std::span<const std::byte> new_bytes, int level) {
+  for (std::size_t i = 0; i < old_bytes.size(); ++i) old_bytes[i] ^= new_bytes[i];
+  return pack_frame(old_bytes, level);
+}
+
 }  // namespace sparcl::model
