@@ -207,7 +207,6 @@ Status list(sparclStore& own, sparclStoreListed_t listed, void* arg) {
         record.version,    record.base_version, record.delta ? record.delta->bytes : 0,
         each.anchor_bytes, each.skip_bytes,     hash.c_str()};
     listed(&version, arg);
-    return true;
   });
 }
 

@@ -218,7 +218,7 @@ Status copy_late_shortcuts(const Chain& from, const Chain& to, std::uint64_t fir
 
 }  // namespace
 
-Status list_versions(Chain& chain, const std::function<bool(const ListedVersion&)>& visit) {
+Status list_versions(Chain& chain, const std::function<void(const ListedVersion&)>& visit) {
   SPARCL_ASSIGN_OR_RETURN(const Range range, range_of(chain));
   SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(chain));
   for (std::uint64_t number = range.first; number <= range.last; ++number) {
@@ -229,7 +229,7 @@ Status list_versions(Chain& chain, const std::function<bool(const ListedVersion&
       SPARCL_ASSIGN_OR_RETURN(const auto shortcut, chain.shortcut(number, from));
       if (shortcut) (from == 0 ? listed.anchor_bytes : listed.skip_bytes) += shortcut->object.bytes;
     }
-    if (!visit(listed)) break;
+    visit(listed);
   }
   return {};
 }

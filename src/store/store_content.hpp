@@ -13,9 +13,8 @@ struct ListedVersion {
   std::uint64_t anchor_bytes = 0, skip_bytes = 0;  // of all skips to it
 };
 
-// All versions that are not being removed, in ascending order. The walk ends if visit() returns
-// false.
-Status list_versions(Chain& chain, const std::function<bool(const ListedVersion&)>& visit);
+// All versions that are not being removed, in ascending order.
+Status list_versions(Chain& chain, const std::function<void(const ListedVersion&)>& visit);
 
 struct Damage {
   std::string location, what;

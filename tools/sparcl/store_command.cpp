@@ -64,7 +64,6 @@ Status list_store(const StoreOptions& options, bool as_json) {
                         {"hash", to_hex(record.target_hash)}});
     row(record.version, bytes_or_dash(delta), bytes_or_dash(each.skip_bytes),
         bytes_or_dash(each.anchor_bytes), to_hex(record.target_hash));
-    return true;
   }));
   return print(as_json, {{"versions", versions}}, versions.empty() ? "the store is empty\n" : text);
 }
