@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "src/store/chain_path.hpp"
 #include "src/store/pruned_marks.hpp"
 #include "src/store/stored_object.hpp"
 
@@ -83,7 +84,7 @@ class Verifier {
         SPARCL_RETURN_IF_ERROR(check_shortcut(number, from));
       before_ = record;
     }
-    return {};
+    return before_ ? check_beginning(*before_) : Status();
   }
   const VerifyReport& report() const { return report_; }
 
@@ -98,6 +99,15 @@ class Verifier {
     if (record.anchor) SPARCL_RETURN_IF_ERROR(check(*record.anchor));
     // What leads to the first one from before it was pruned is not needed.
     if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(check(*record.delta));
+    return {};
+  }
+
+  // An anchor may be missing with the record that names it.
+  Status check_beginning(const VersionRecord& last) {
+    const Status begins = steps_to(chain_, last, {}).status();
+    if (begins.ok() || !is_damage(begins)) return begins;
+    note(commit_key(last.number), "no reader can begin with it: " + std::string(begins.message()),
+         false);
     return {};
   }
 

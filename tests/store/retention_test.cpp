@@ -21,6 +21,7 @@
 namespace sparcl::store {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 void make_old(const std::string& path) {
@@ -217,6 +218,17 @@ TEST_F(Retention, PruningNeverGoesUpToADamagedAnchor) {
   HeldTensors held(kTensors);
   ASSERT_TRUE(restore_in_place(chain, newest, state_of(held)).ok()) << "from anchor 5";
   EXPECT_TRUE(content(held) == contents.back());
+}
+
+TEST_F(Retention, VerifyNamesAChainThatNoReaderCanBegin) {
+  publish_all(7);  // anchors: 1, 5
+  ASSERT_TRUE(prune(chain, {.versions = 1, .lease_s = 0}).ok());
+  ASSERT_TRUE(store->remove(shortcut_key(5, 0)).ok());
+  std::vector<std::string> damage;
+  const auto report =
+      verify_content(chain, nullptr, [&](const Damage& each) { damage.push_back(each.what); });
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_THAT(damage, ElementsAre(HasSubstr("no reader can begin with it")));
 }
 
 // Skips that a writer could not make, because it was another process.
