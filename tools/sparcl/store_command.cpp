@@ -1,6 +1,7 @@
 // `sparcl store`: versions in a store, and what is done with them.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,9 +111,10 @@ Status prune_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
   store::Keep keep;
   keep.versions = options.keep;
-  if (options.keep_seconds > 0) keep.age_s = static_cast<std::int64_t>(options.keep_seconds);
+  if (options.keep_seconds > 0)
+    keep.age_s = static_cast<std::int64_t>(std::ceil(options.keep_seconds));
   if (options.bytes > 0) keep.max_bytes = options.bytes;
-  keep.lease_s = static_cast<std::int64_t>(options.lease_seconds);
+  keep.lease_s = static_cast<std::int64_t>(std::ceil(options.lease_seconds));
   SPARCL_ASSIGN_OR_RETURN(const store::PruneReport report, store::prune(chain->chain, keep));
   const std::string waiting =
       report.waiting == 0
