@@ -2,9 +2,9 @@
  * Stores: versions of a model in a folder that all hosts share, or in a bucket of S3.
  *
  * One process publishes, any number of processes restore. A version is a delta from the version
- * before. Anchors, which have all bytes, and skips, which lead over 8 or 64 versions, shorten the
- * way of a reader that begins or is late. Versions are published whole or not at all, and every
- * restored byte is checked by SHA-256 first.
+ * before. A reader that begins reads an anchor, which has all bytes. One that is late reads skips,
+ * which lead over 8 or 64 versions. Versions are published whole or not at all, and every restored
+ * byte is checked by SHA-256 first.
  */
 #ifndef SPARCL_STORE_H_
 #define SPARCL_STORE_H_
