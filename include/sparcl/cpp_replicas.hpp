@@ -10,6 +10,7 @@
 
 #include "sparcl/cpp_basics.hpp"
 #include "sparcl/cpp_objects.hpp"
+#include "sparcl/cpp_store.hpp"
 #include "sparcl/replication.h"
 
 namespace sparcl {
@@ -31,6 +32,7 @@ class Publisher {
     sparclToggle_t shared_memory = sparclDefault;  // to replicas of this machine
     std::string witness_path = {};       // terms of all publishers of the model; empty: none
     std::string certificates_path = {};  // folder, role publish; empty: SPARCL_CERTIFICATES
+    const Store* store = nullptr;        // versions are also written there; it may end before
   };
   explicit Publisher(const State& state) : Publisher(state, Options()) {}
   Publisher(const State& state, const Options& options) {
@@ -47,6 +49,7 @@ class Publisher {
     given.witness_path = options.witness_path.empty() ? nullptr : options.witness_path.c_str();
     given.certificates_path =
         options.certificates_path.empty() ? nullptr : options.certificates_path.c_str();
+    given.store = options.store == nullptr ? nullptr : options.store->get();
     sparclPublisher_t handle = nullptr;
     check(sparclPublisherCreate(&handle, state.get(), &given));
     handle_ = Handle(handle, {{state.shared()}});
@@ -67,6 +70,10 @@ class Publisher {
   }
   // Why the last wait() gave false; else empty.
   const std::string& reason() const { return reason_; }
+  // Waits until the version, or a later one, is in the options' store.
+  void wait_stored(std::uint64_t version, double seconds) {
+    check(sparclPublisherWaitStored(get(), version, seconds));
+  }
   int replicas_holding(std::uint64_t version) const {
     int holding = 0;
     check(sparclPublisherCount(get(), version, nullptr, &holding));

@@ -17,10 +17,14 @@ namespace sparcl {
 class Store {
  public:
   struct Options {
-    std::uint64_t anchor_every = 0;   // 0: 64
-    std::uint64_t keep_versions = 0;  // a publisher's; 0: all
-    double lease_seconds = 0;         // 0: 600
-    bool single_writer = false;       // also on a server of S3 that ignores conditions
+    std::uint64_t anchor_every = 0;     // 0: 64
+    std::uint64_t keep_versions = 0;    // a publisher's; 0: all
+    double lease_seconds = 0;           // 0: 600
+    bool single_writer = false;         // also on a server of S3 that ignores conditions
+    std::string model_id = {};          // empty: no name, and any model
+    std::string key_path = {};          // signs what is published; empty: nothing is signed
+    std::string trust_path = {};        // what is read must be signed; empty: it need not
+    std::uint64_t trust_threshold = 0;  // keys of trust_path that must have signed; 0: 1
   };
   struct Version {
     std::uint64_t version, base_version, delta_bytes, anchor_bytes, skip_bytes;
@@ -45,6 +49,10 @@ class Store {
     given.keep_versions = options.keep_versions;
     given.lease_seconds = options.lease_seconds;
     given.single_writer = options.single_writer ? 1 : 0;
+    given.model_id = options.model_id.c_str();
+    given.key_path = options.key_path.empty() ? nullptr : options.key_path.c_str();
+    given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
+    given.trust_threshold = options.trust_threshold;
     sparclStore_t handle = nullptr;
     check(sparclStoreOpen(&handle, url.c_str(), &given));
     handle_ = Handle(handle, {});

@@ -14,6 +14,7 @@
 
 #include "sparcl/core.h"
 #include "sparcl/state.h"
+#include "sparcl/store.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,11 +53,15 @@ typedef struct {
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role publish, and tls.key, in
                                       place of a secret (docs/reference/certificates.md); NULL:
                                       SPARCL_CERTIFICATES, else none */
+  sparclStore_t store;           /**< each version is also written to this store, by a thread: see
+                                      sparclPublisherWaitStored. Its address and options are used,
+                                      and it may be closed. Its model_id and key_path are those
+                                      above if it has none. NULL: none */
 } sparclPublisherOptions_t;
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER                                             \
   {                                                                                      \
     sizeof(sparclPublisherOptions_t), NULL, NULL, NULL, NULL, 0, 0, NULL, sparclDefault, \
-        sparclDefault, NULL, NULL                                                        \
+        sparclDefault, NULL, NULL, NULL                                                  \
   }
 
 /** Starts a publisher: takes a port and serves subscribers until it is destroyed.
@@ -104,7 +109,18 @@ SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint
 SPARCL_API sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher,
                                                     sparclReport_t* report);
 
-/** Ends a publisher. Replicas keep what they hold.
+/** Waits until a version, or a later one, is in the options' store. Blocking, from any thread.
+ * sparclPublish does not wait for the store, unless 64 versions or the model's bytes wait already.
+ * If a version could not be written, the next sparclPublish writes all that changed since the last
+ * version that was.
+ * @param seconds until sparclTimeout
+ * @retval sparclInvalidUsage the publisher has no store
+ *
+ * Other errors say why the last version could not be written, as those of sparclStorePublish. */
+SPARCL_API sparclResult_t sparclPublisherWaitStored(sparclPublisher_t publisher, uint64_t version,
+                                                    double seconds);
+
+/** Ends a publisher. Replicas keep what they hold. Versions for its store are written first.
  * Waits up to 2 s for a call of another thread. If that call goes on, the result is
  * sparclInvalidUsage and the publisher is unchanged. */
 SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);

@@ -31,16 +31,24 @@ typedef struct {
   uint64_t single_writer; /**< 1: publish also to a server of S3 that ignores conditions, where a
                                second writer is detected, and not prevented; 0: such a server is
                                refused. Other stores ignore it */
+  const char* model_id;   /**< a publisher writes it to each version, and a reader refuses
+                             versions of another model; NULL: no name, and any model */
+  const char* key_path;   /**< Ed25519 keys (`sparcl keygen`) that sign what is published; NULL:
+                             none */
+  const char* trust_path; /**< file of public keys: what is read must be signed by
+                             trust_threshold of them, for model_id, which is required. Read when
+                             the store is opened. NULL: no signature is required */
+  uint64_t trust_threshold; /**< 0: 1 */
 } sparclStoreOptions_t;
 #define SPARCL_STORE_OPTIONS_INITIALIZER \
-  { sizeof(sparclStoreOptions_t), 0, 0, 0, 0 }
+  { sizeof(sparclStoreOptions_t), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 
 /** Opens a store. It is empty if nothing was published yet.
  * @param url `file:PATH`, a folder. The first publish makes it. Its file system must have hard
  *   links. Or `s3://BUCKET/PREFIX`, in a bucket that exists. Keys, region and endpoint come from
  *   the variables and files of AWS (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, ...)
  * @param options may be NULL
- * @retval sparclInvalidArgument the address or a variable is wrong, or there are no keys
+ * @retval sparclInvalidArgument the address, an option or a variable is wrong, or there are no keys
  * @retval sparclUnsupported another scheme, or there is no libcurl for `s3://`
  *
  * No request is made. Later calls wait for a server at most `SPARCL_TIMEOUT_S` for each request,
@@ -81,6 +89,7 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
  * @retval sparclInvalidArgument there is no such version, or the store is empty
  * @retval sparclMismatch the version has other tensors
  * @retval sparclCorrupt an object is missing or damaged: the text names it
+ * @retval sparclUnauthorized no trusted key has signed the version
  * @retval sparclUnsupported a tensor is in device memory
  *
  * After an error the tensors are as before. For broadcasts use another state. */

@@ -10,6 +10,8 @@
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
+#include "src/api/store_handle.hpp"
+#include "src/store/address/open_store.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -77,15 +79,60 @@ sparclResult_t with_publisher(const char* name, sparclPublisher_t publisher, Use
       });
 }
 
+Result<sparcl::store::WriterOptions> writer_options(const sparclStore& store,
+                                                    const PublisherOptions& options) {
+  sparcl::store::WriterOptions made = store.options;
+  sparcl::store::ChainTrust trust = *made.trust;
+  if (trust.model_id.empty()) trust.model_id = options.model_id;
+  if (trust.keys == nullptr && !options.key_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.keys, sparcl::trust::SigningKeys::load(options.key_path));
+  }
+  made.trust = std::make_shared<const sparcl::store::ChainTrust>(std::move(trust));
+  return made;
+}
+
+// The store of the options, if there is one.
+Status open_sink(const sparclPublisherOptions_t* given, PublisherOptions& options,
+                 sparclPublisher& publisher) {
+  sparclPublisherOptions_t all = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  if (all.store == nullptr) return {};
+  const Held<sparclStore> store(all.store, "options.store");
+  SPARCL_RETURN_IF_ERROR(store.status());
+  SPARCL_RETURN_IF_ERROR(store->check_process());
+  SPARCL_ASSIGN_OR_RETURN(const sparcl::store::WriterOptions writing,
+                          writer_options(*store, options));
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<sparcl::store::ObjectStore> objects,
+                          sparcl::store::open_store(store->url, sparcl::store::Missing::kIsMade));
+  SPARCL_ASSIGN_OR_RETURN(
+      publisher.stored,
+      sparcl::store::StoreSink::create(
+          std::move(objects), sparcl::api::chain_state(publisher.attached->view()), writing));
+  options.sinks.push_back(publisher.stored.get());
+  return {};
+}
+
+// The store's versions may come from a life before.
+Status check_after_stored(const sparclPublisher& publisher, std::uint64_t version) {
+  if (publisher.stored == nullptr) return {};
+  const std::optional<sparcl::model::HeldVersion> newest = publisher.stored->newest();
+  if (!newest || version > newest->version) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("version {} does not come after version {}, the newest of the store: "
+                            "publish {} or more",
+                            version, newest->version, newest->version + 1));
+}
+
 Status create(sparclPublisher_t* publisher, sparclState_t state,
               const sparclPublisherOptions_t* given) {
   if (publisher == nullptr) return Status(Code::kInvalidArgument, "publisher is NULL");
-  SPARCL_ASSIGN_OR_RETURN(const PublisherOptions options, read_publisher_options(given));
+  SPARCL_ASSIGN_OR_RETURN(PublisherOptions options, read_publisher_options(given));
   SPARCL_ASSIGN_OR_RETURN(
       std::unique_ptr<AttachedState> attached,
       AttachedState::attach(Held<sparclState>(state, "state"), AttachedState::Use::kRead));
   auto made = std::make_unique<sparclPublisher>();
   made->attached = std::move(attached);
+  SPARCL_RETURN_IF_ERROR(open_sink(given, options, *made));
   SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<Publisher> opened,
                           Publisher::create(made->attached->view(), options));
   made->publisher = std::move(opened);
@@ -98,6 +145,7 @@ Status publish(sparclPublisher& publisher, std::uint64_t version) {
   if (version == 0)
     return Status(Code::kInvalidArgument, "version is 0, which is none: begin with 1");
   SPARCL_RETURN_IF_ERROR(state.check_complete());
+  SPARCL_RETURN_IF_ERROR(check_after_stored(publisher, version));
   const AttachedState::Reading reading(*publisher.attached);
   SPARCL_ASSIGN_OR_RETURN(const Publisher::PublishReport report,
                           publisher.publisher->publish(version, state.hints()));
@@ -170,6 +218,18 @@ sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t versio
 sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher, sparclReport_t* report) {
   return with_publisher(__func__, publisher,
                         [&](sparclPublisher& own) { return report_last(own, report); });
+}
+
+sparclResult_t sparclPublisherWaitStored(sparclPublisher_t publisher, uint64_t version,
+                                         double seconds) {
+  return with_publisher(__func__, publisher, [&](const sparclPublisher& own) -> Status {
+    if (own.stored == nullptr)
+      return Status(Code::kInvalidUsage,
+                    "this publisher has no store: give options.store to sparclPublisherCreate");
+    if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
+    return sparcl::api::wait_long("sparclPublisherWaitStored", seconds,
+                                  [&](double piece) { return own.stored->wait(version, piece); });
+  });
 }
 
 sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher) {

@@ -16,6 +16,7 @@
 #include "src/replication/publisher.hpp"
 #include "src/replication/replicated_state.hpp"
 #include "src/replication/subscriber.hpp"
+#include "src/store/store_sink.hpp"
 
 namespace sparcl::api {
 
@@ -82,6 +83,7 @@ class AttachedState {
 struct sparclPublisher {
   sparcl::api::OwnHandle<sparclPublisher> handle{this};
   std::unique_ptr<sparcl::api::AttachedState> attached;
+  std::unique_ptr<sparcl::store::StoreSink> stored;  // nullptr: it has no store
   std::unique_ptr<sparcl::replication::Publisher> publisher;
   std::mutex reporting;  // guards last_report
   std::optional<sparcl::replication::Publisher::PublishReport> last_report;

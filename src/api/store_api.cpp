@@ -11,46 +11,24 @@
 #include "src/api/call_options.hpp"
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
+#include "src/api/store_handle.hpp"
 #include "src/model/files/delta_file.hpp"
+#include "src/replication/model_id.hpp"
 #include "src/store/address/open_store.hpp"
-#include "src/store/chain_reader.hpp"
 #include "src/store/chain_writer.hpp"
 #include "src/store/compaction.hpp"
 #include "src/store/retention.hpp"
 #include "src/store/store_content.hpp"
+#include "src/store/version_reader.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
 using sparcl::Status;
 using sparcl::api::AttachedState;
+using sparcl::api::chain_state;
 using sparcl::api::guarded;
 using sparcl::api::guarded_with;
 using sparcl::api::Held;
-
-struct sparclStore {
-  sparcl::api::OwnHandle<sparclStore> handle{this};
-  std::mutex calling;  // guards all below
-  std::unique_ptr<sparcl::store::ObjectStore> objects;
-  sparcl::store::WriterOptions options;
-  std::optional<sparcl::store::Chain> chain;
-  std::optional<sparcl::store::Lease> lease;
-  std::unique_ptr<AttachedState> attached;  // of the writer
-  std::unique_ptr<sparcl::store::ChainWriter> writer;
-  bool has_published = false;
-  const pid_t process = ::getpid();
-
-  ~sparclStore() {
-    if (lease && is_own_process()) lease->release();
-  }
-
-  bool is_own_process() const { return process == ::getpid(); }
-  // In a child of fork() a lock of the parent's may be held by a thread that is not there.
-  Status check_process() const {
-    if (is_own_process()) return {};
-    return Status(Code::kInvalidUsage,
-                  "this store belongs to the parent process: a child of fork() opens it again");
-  }
-};
 
 namespace {
 
@@ -58,12 +36,47 @@ namespace store = sparcl::store;
 
 constexpr double kMaxLeaseSeconds = 1e8, kMaxAgeSeconds = 1e12;
 
+// An unset variable must not turn signatures off.
+Status check_path(const char* name, const char* path) {
+  if (path == nullptr || *path != '\0') return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("options.{} is empty: give the file, or NULL for none", name));
+}
+
+Result<store::ChainTrustRef> read_trust(const sparclStoreOptions_t& all) {
+  SPARCL_RETURN_IF_ERROR(check_path("key_path", all.key_path));
+  SPARCL_RETURN_IF_ERROR(check_path("trust_path", all.trust_path));
+  store::ChainTrust trust;
+  if (all.model_id != nullptr) trust.model_id = all.model_id;
+  SPARCL_RETURN_IF_ERROR(sparcl::replication::check_model_id(trust.model_id));
+  if (all.trust_path != nullptr && trust.model_id.empty())
+    return Status(Code::kInvalidArgument,
+                  "options.trust_path without options.model_id: a key may sign several models, "
+                  "name the one that is wanted");
+  if (all.trust_threshold > 1 && all.trust_path == nullptr)
+    return Status(Code::kInvalidArgument,
+                  "options.trust_threshold is more than 1 without options.trust_path: name the "
+                  "file of trusted keys");
+  if (all.key_path != nullptr) {
+    SPARCL_ASSIGN_OR_RETURN(trust.keys, sparcl::trust::SigningKeys::load(all.key_path));
+  }
+  if (all.trust_path != nullptr) {
+    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
+                            sparcl::trust::TrustedKeys::load(
+                                all.trust_path, std::max<std::size_t>(all.trust_threshold, 1)));
+    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
+  }
+  return std::make_shared<const store::ChainTrust>(std::move(trust));
+}
+
 Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptions_t* given) {
   if (opened == nullptr) return Status(Code::kInvalidArgument, "store is NULL");
   if (url == nullptr) return Status(Code::kInvalidArgument, "url is NULL");
   sparclStoreOptions_t all = SPARCL_STORE_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   auto made = std::make_unique<sparclStore>();
+  made->url = url;
+  SPARCL_ASSIGN_OR_RETURN(made->options.trust, read_trust(all));
   SPARCL_ASSIGN_OR_RETURN(made->objects, store::open_store(url, store::Missing::kIsMade));
   if (!(all.lease_seconds >= 0 && all.lease_seconds <= kMaxLeaseSeconds))
     return Status(Code::kInvalidArgument,
@@ -77,15 +90,10 @@ Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptio
   made->options.keep.versions = all.keep_versions;
   if (all.lease_seconds > 0)
     made->options.keep.lease_s = static_cast<std::int64_t>(std::ceil(all.lease_seconds));
-  made->chain.emplace(*made->objects);
+  made->chain.emplace(*made->objects, made->options.trust);
   made->lease.emplace(*made->objects, made->options.keep.lease_s);
   *opened = made.release()->handle.get();
   return {};
-}
-
-store::ChainState chain_state(const sparcl::replication::ReplicatedState& view) {
-  return {view.map,    view.schema,  view.schema_hash, view.arrays,
-          view.source, view.kernels, view.workers};
 }
 
 Status begin_publishing(sparclStore& own, const Held<sparclState>& state) {
@@ -127,54 +135,6 @@ Status publish_or_give_back(sparclStore& own, sparclState_t state, std::uint64_t
   return published;
 }
 
-Result<store::VersionRecord> find_version(sparclStore& own, std::uint64_t version) {
-  SPARCL_ASSIGN_OR_RETURN(std::optional<store::VersionRecord> newest, own.chain->newest());
-  if (!newest) return Status(Code::kInvalidArgument, "the store is empty: publish a version first");
-  if (version == 0) return std::move(*newest);
-  SPARCL_ASSIGN_OR_RETURN(std::optional<store::VersionRecord> found,
-                          own.chain->find(version, *newest));
-  if (found) return std::move(*found);
-  return Status(Code::kInvalidArgument,
-                fmt::format("the store has no version {}, or has it no more: its newest is {}",
-                            version, newest->version));
-}
-
-// Brings the state to the version. The lease comes before the last look at what is being removed.
-Result<store::VersionRecord> restore_version(sparclStore& own, std::uint64_t version,
-                                             const std::optional<sparcl::model::HeldVersion>& held,
-                                             const store::ChainState& state) {
-  SPARCL_ASSIGN_OR_RETURN(store::VersionRecord target, find_version(own, version));
-  SPARCL_RETURN_IF_ERROR(store::by_any_path(
-      *own.chain, target, {.held = held}, [&](std::span<const store::ChainStep> steps) -> Status {
-        const std::uint64_t first = steps.empty() ? target.number : steps.front().first_needed();
-        SPARCL_ASSIGN_OR_RETURN(const bool is_new, own.lease->hold(first));
-        std::uint64_t oldest = 0;
-        if (is_new) {
-          SPARCL_ASSIGN_OR_RETURN(oldest, own.chain->oldest());
-        }
-        if (oldest > first)
-          return Status(Code::kCorrupt, fmt::format("record {} was removed meanwhile", first));
-        return store::restore(*own.chain, target, steps, held, state);
-      }));
-  return target;
-}
-
-// What was removed meanwhile is not needed by a later version.
-Result<store::VersionRecord> restore_some(sparclStore& own, std::uint64_t version,
-                                          const std::optional<sparcl::model::HeldVersion>& held,
-                                          const store::ChainState& state) {
-  constexpr int kTries = 3;
-  for (int tries = 1;; ++tries) {
-    const std::optional<std::uint64_t> before = own.chain->known();
-    Result<store::VersionRecord> restored = restore_version(own, version, held, state);
-    if (restored.ok() || restored.status().code() != Code::kCorrupt || tries == kTries)
-      return restored;
-    own.chain->forget();
-    const Result<std::optional<store::VersionRecord>> newest = own.chain->newest();
-    if (!newest.ok() || own.chain->known() == before) return restored;
-  }
-}
-
 Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std::uint64_t* got) {
   const Held<sparclState> into(given, "state");
   SPARCL_RETURN_IF_ERROR(into.status());
@@ -189,12 +149,13 @@ Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std
   std::optional<sparcl::model::HeldVersion> held;
   if (state.version != 0) held = {state.version, attached->view().hash()};
   attached->begin_writing();
-  SPARCL_ASSIGN_OR_RETURN(const store::VersionRecord target,
-                          restore_some(own, version, held, chain_state(attached->view())));
+  store::VersionReader reader(*own.chain, *own.lease);
+  SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
+                          reader.restore(version, held, chain_state(attached->view())));
   state.is_torn = false;
-  state.version = target.version;
+  state.version = restored.record.version;
   state.confirmed.clear();  // a root's next update sends all
-  if (got != nullptr) *got = target.version;
+  if (got != nullptr) *got = restored.record.version;
   return {};
 }
 
@@ -272,6 +233,15 @@ sparclResult_t call_two(const char* name, sparclStore_t store, sparclStore_t oth
 }
 
 }  // namespace
+
+namespace sparcl::api {
+
+store::ChainState chain_state(const replication::ReplicatedState& view) {
+  return {view.map,    view.schema,  view.schema_hash, view.arrays,
+          view.source, view.kernels, view.workers};
+}
+
+}  // namespace sparcl::api
 
 extern "C" {
 

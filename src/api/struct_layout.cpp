@@ -95,7 +95,8 @@ static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator, &Aggregat
 
 using Store = sparclStoreOptions_t;
 static_assert(has_no_padding(&Store::size, &Store::anchor_every, &Store::keep_versions,
-                             &Store::lease_seconds, &Store::single_writer));
+                             &Store::lease_seconds, &Store::single_writer, &Store::model_id,
+                             &Store::key_path, &Store::trust_path, &Store::trust_threshold));
 
 using StoreKeep = sparclStoreKeep_t;
 static_assert(has_no_padding(&StoreKeep::size, &StoreKeep::versions, &StoreKeep::seconds,
@@ -110,7 +111,7 @@ static_assert(has_no_padding(&Publisher::size, &Publisher::listen, &Publisher::m
                              &Publisher::key_path, &Publisher::state_path, &Publisher::queue,
                              &Publisher::peer_bytes, &Publisher::secret_path, &Publisher::insecure,
                              &Publisher::shared_memory, &Publisher::witness_path,
-                             &Publisher::certificates_path));
+                             &Publisher::certificates_path, &Publisher::store));
 
 using Subscriber = sparclSubscriberOptions_t;
 static_assert(has_no_padding(&Subscriber::size, &Subscriber::model_id, &Subscriber::trust_path,

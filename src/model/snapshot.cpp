@@ -20,30 +20,35 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 void Snapshot::Free::operator()(std::byte* bytes) const { std::free(bytes); }
 
+Status Snapshot::make(const codec::BlockMap& map) {
+  if (!arrays_.empty()) return {};
+  const auto specs = map.arrays();
+  std::size_t total = 0;
+  for (const codec::ArraySpec& array : specs) total += round_up(array.bytes(), kArrayAlignment);
+  const std::size_t bytes =
+      round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
+  auto* memory = static_cast<std::byte*>(
+      std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
+  if (memory == nullptr) {
+    return Status(
+        Code::kOutOfMemory,
+        fmt::format("no memory for a snapshot of {} bytes (one copy of the model)", total));
+  }
+  if (total >= kHugePageBytes)
+    (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
+  storage_.reset(memory);
+  arrays_.reserve(specs.size());
+  for (const codec::ArraySpec& array : specs) {
+    arrays_.push_back(memory);
+    memory += round_up(array.bytes(), kArrayAlignment);
+  }
+  return {};
+}
+
 Status Snapshot::take(const codec::BlockMap& map, std::span<std::byte* const> arrays,
                       const codec::ArraySource* source) {
+  SPARCL_RETURN_IF_ERROR(make(map));
   const auto specs = map.arrays();
-  if (arrays_.empty()) {
-    arrays_.reserve(specs.size());
-    std::size_t total = 0;
-    for (const codec::ArraySpec& array : specs) total += round_up(array.bytes(), kArrayAlignment);
-    const std::size_t bytes =
-        round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
-    auto* memory = static_cast<std::byte*>(
-        std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
-    if (memory == nullptr) {
-      return Status(
-          Code::kOutOfMemory,
-          fmt::format("no memory for a snapshot of {} bytes (one copy of the model)", total));
-    }
-    if (total >= kHugePageBytes)
-      (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too
-    storage_.reset(memory);
-    for (const codec::ArraySpec& array : specs) {
-      arrays_.push_back(memory);
-      memory += round_up(array.bytes(), kArrayAlignment);
-    }
-  }
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (specs[i].bytes() == 0) continue;
     if (arrays[i] != nullptr) {

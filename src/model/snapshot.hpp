@@ -21,6 +21,8 @@ class Snapshot {
     storage_.reset();
   }
 
+  // Memory for all arrays, with any content. Keeps the old memory.
+  Status make(const codec::BlockMap& map);
   // Copies all arrays, arrays that are nullptr from the source. Keeps the old memory if it fits.
   // After an error the snapshot is empty.
   Status take(const codec::BlockMap& map, std::span<std::byte* const> arrays,

@@ -273,6 +273,16 @@ Result<Publisher::PublishReport> Publisher::publish(
     std::uint64_t version, std::span<const codec::ChangedHint* const> hints) {
   const std::lock_guard one(publishing_);
   const StageRange range("publish a version");
+  model::VersionEdition published;
+  SPARCL_ASSIGN_OR_RETURN(const PublishReport report,
+                          publish_to_replicas(version, hints, published));
+  for (model::VersionSink* const sink : options_.sinks) sink->write(published);
+  return report;
+}
+
+Result<Publisher::PublishReport> Publisher::publish_to_replicas(
+    std::uint64_t version, std::span<const codec::ChangedHint* const> hints,
+    model::VersionEdition& published) {
   const double begin = net::monotonic_seconds();
   if (witness_ != nullptr) SPARCL_RETURN_IF_ERROR(witness_->check());
   {
@@ -305,6 +315,7 @@ Result<Publisher::PublishReport> Publisher::publish(
       edition.delta == nullptr ? edition.label->commit.elements : edition.delta->commit.changed;
   report.stream_bytes = edition.delta == nullptr ? 0 : edition.delta->commit.stream_bytes;
   const ChangeLogRef replaced = edition.replaced;
+  published = {edition.delta, edition.label, edition.replaced};
   // Until the version is there the snapshot may go back to the one before: a publish() that has
   // failed has changed nothing.
   const std::unique_ptr<codec::UpdateEncoder> written = std::move(edition.written);

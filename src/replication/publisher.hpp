@@ -15,6 +15,7 @@
 #include "src/base/repeated_messages.hpp"
 #include "src/model/schema.hpp"
 #include "src/model/snapshot.hpp"
+#include "src/model/version_sink.hpp"
 #include "src/net/run_clock.hpp"
 #include "src/net/service_thread.hpp"
 #include "src/replication/feed.hpp"
@@ -53,7 +54,8 @@ struct PublisherOptions {
   std::size_t queue = 64;  // versions kept for replicas that are behind
   int fan_out = 0;       // replicas that each one, and the publisher, sends to; 0: chains (FanOut)
   double silence_s = 5;  // after which a replica counts as stopped or cut off
-  bool shares_memory = true;  // with replicas of this machine
+  bool shares_memory = true;                 // with replicas of this machine
+  std::vector<model::VersionSink*> sinks{};  // versions also go there; they outlive the publisher
   std::uint64_t peer_bytes =
       0;  // that peers may cause (PeerBudget); 0: twice as many as the model has, 64 MiB at least
 
@@ -177,6 +179,9 @@ class Publisher {
   Status check_list(const Session& asker);
   Status make_part(std::span<const std::byte> list, FeedRef& feed) const;
   SessionFeedRef add_part(FeedRef feed);
+  Result<PublishReport> publish_to_replicas(std::uint64_t version,
+                                            std::span<const codec::ChangedHint* const> hints,
+                                            model::VersionEdition& published);
   Result<Edition> encode(std::uint64_t version, std::span<const codec::ChangedHint* const> hints);
   Result<Edition> encode_next(std::uint64_t version,
                               std::span<const codec::ChangedHint* const> hints);

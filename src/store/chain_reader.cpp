@@ -8,7 +8,6 @@
 #include "src/codec/update.hpp"
 #include "src/model/snapshot.hpp"
 #include "src/store/stored_object.hpp"
-#include "src/trust/hex.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -83,12 +82,7 @@ Status check_schema(const VersionRecord& target, const ChainState& state) {
 }  // namespace
 
 Result<StoredObject> schema_object(std::span<const std::byte> schema) {
-  Staging bytes;
-  bytes.write(0, schema);
-  model::StreamDigest digest;
-  SPARCL_RETURN_IF_ERROR(digest.finish(bytes, schema.size()));
-  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(digest.take_leaves()));
-  return StoredObject{"schemas/" + trust::hex_of(root), schema.size(), root};
+  return named_by_content("schemas", schema);
 }
 
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {

@@ -18,6 +18,53 @@ constexpr std::uint64_t kMaxReplaced = 4;  // of an update that changes more tha
 
 }  // namespace
 
+class ChainWriter::Delta {
+ public:
+  virtual ~Delta() = default;
+  // The version is there: the snapshot holds it from now on. Without this call it goes back.
+  virtual Status keep() = 0;
+  std::uint64_t changed = 0;
+  ShortcutWriter::Log replaced = nullptr;  // after keep(); nullptr: not known
+};
+
+class ChainWriter::EncodedDelta final : public Delta {
+ public:
+  explicit EncodedDelta(std::unique_ptr<codec::UpdateEncoder> encoder)
+      : encoder_(std::move(encoder)) {
+    const codec::EncodeStats& stats = encoder_->stats();
+    changed = stats.changed;
+    if (changed <= stats.elements / kMaxReplaced)
+      replaced = std::make_shared<const codec::ChangeLog>(encoder_->replaced());
+  }
+  Status keep() override {
+    encoder_->keep_forward();
+    return {};
+  }
+
+ private:
+  std::unique_ptr<codec::UpdateEncoder> encoder_;
+};
+
+class ChainWriter::GivenDelta final : public Delta {
+ public:
+  GivenDelta(std::unique_ptr<codec::UpdateDecoder> decoder, const Staging& bytes)
+      : decoder_(std::move(decoder)), bytes_(bytes) {
+    changed = decoder_->changed();
+  }
+  Status keep() override {
+    SPARCL_RETURN_IF_ERROR(decoder_->apply(bytes_));
+    if (auto log = decoder_->take_replaced())
+      replaced = std::make_shared<const codec::ChangeLog>(std::move(*log));
+    return {};
+  }
+
+ private:
+  std::unique_ptr<codec::UpdateDecoder> decoder_;
+  const Staging& bytes_;
+};
+
+ChainWriter::~ChainWriter() = default;
+
 Result<std::unique_ptr<ChainWriter>> ChainWriter::open(ObjectStore& store, const ChainState& state,
                                                        const WriterOptions& options) {
   SPARCL_ASSIGN_OR_RETURN(const StoreCapabilities can, store.capabilities());
@@ -42,7 +89,7 @@ Status ChainWriter::load() {
   SPARCL_ASSIGN_OR_RETURN(newest_, chain_.newest());
   if (!newest_) return {};
   has_schema_ = true;
-  SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
+  SPARCL_RETURN_IF_ERROR(snapshot_.make(*state_.map));
   ChainState copy = state_;
   copy.arrays = snapshot_.arrays();
   copy.source = nullptr;
@@ -63,7 +110,7 @@ std::unique_ptr<ShortcutWriter> ChainWriter::shortcut_writer() const {
   copy.arrays = snapshot_.arrays();
   copy.source = nullptr;
   copy.workers = nullptr;  // it works beside the training
-  return std::make_unique<ShortcutWriter>(chain_.store(), copy, writer_, options_.keep);
+  return std::make_unique<ShortcutWriter>(chain_, copy, writer_, options_.keep);
 }
 
 Status ChainWriter::check(std::uint64_t version) const {
@@ -102,11 +149,28 @@ Status ChainWriter::begin_chain(VersionRecord& next) {
   return {};
 }
 
-// Brings the snapshot forward to the state, which is undone unless the encoder keeps it.
-Result<std::unique_ptr<codec::UpdateEncoder>> ChainWriter::put_delta(VersionRecord& next) {
-  next.base_version = newest_->version;
-  next.base_hash = newest_->target_hash;
-  next.newest_anchor = anchor_ ? anchor_->number : newest_->newest_anchor;
+Status ChainWriter::describe(std::span<const std::byte> description) {
+  if (description.empty()) {
+    description_.reset();
+    return {};
+  }
+  SPARCL_ASSIGN_OR_RETURN(StoredObject object, named_by_content("descriptions", description));
+  if (description_ == object) return {};
+  const std::array pieces{description};
+  SPARCL_RETURN_IF_ERROR(chain_.store().put_if_absent(object.key, pieces).status());
+  description_ = std::move(object);
+  return {};
+}
+
+Result<StoredObject> ChainWriter::put_delta_bytes(const VersionRecord& next, const Staging& bytes,
+                                                  std::uint64_t count) {
+  const std::string key =
+      new_object_key("deltas", next.number, newest_->number, writer_, attempts_);
+  return put_object(chain_.store(), key, bytes, count);
+}
+
+// Brings the snapshot forward to the state.
+Result<std::unique_ptr<ChainWriter::Delta>> ChainWriter::encode_delta(VersionRecord& next) {
   codec::EncodeOptions options = encode_options(state_, newest_->target(), next.version);
   options.allow_classes = true;
   options.bring_forward = snapshot_.arrays();
@@ -115,55 +179,112 @@ Result<std::unique_ptr<codec::UpdateEncoder>> ChainWriter::put_delta(VersionReco
   CodedUpdate update;
   SPARCL_RETURN_IF_ERROR(run_encoder(*encoder, state_, update));
   next.target_hash = update.target_hash;
-  const std::string key =
-      new_object_key("deltas", next.number, newest_->number, writer_, attempts_);
-  SPARCL_ASSIGN_OR_RETURN(next.delta,
-                          put_object(chain_.store(), key, update.bytes, update.byte_count));
-  return encoder;
+  SPARCL_ASSIGN_OR_RETURN(next.delta, put_delta_bytes(next, update.bytes, update.byte_count));
+  return std::unique_ptr<Delta>(std::make_unique<EncodedDelta>(std::move(encoder)));
+}
+
+Result<std::unique_ptr<ChainWriter::Delta>> ChainWriter::take_delta(
+    const model::VersionUpdate& update, VersionRecord& next) {
+  const std::uint64_t bytes = update.commit.stream_bytes;
+  auto decoder = std::make_unique<codec::UpdateDecoder>(*state_.map, snapshot_.arrays(),
+                                                        codec::Verify::kTouched, state_.schema_hash,
+                                                        *state_.kernels);
+  if (state_.workers != nullptr) decoder->set_workers(*state_.workers);
+  decoder->track(newest_->target_hash);
+  decoder->keep_changes(state_.map->byte_count() / kMaxReplaced);
+  for (bool more = true; more;)
+    SPARCL_RETURN_IF_ERROR(decoder->advance(update.bytes, bytes, UINT64_MAX, more));
+  SPARCL_RETURN_IF_ERROR(decoder->finish(bytes));
+  if (decoder->target_hash() != update.commit.target_hash ||
+      decoder->target_version() != update.commit.version)
+    return Status(Code::kInternalError, "an update leads to another version than it says");
+  next.target_hash = update.commit.target_hash;
+  SPARCL_ASSIGN_OR_RETURN(next.delta, put_delta_bytes(next, update.bytes, bytes));
+  return std::unique_ptr<Delta>(std::make_unique<GivenDelta>(std::move(decoder), update.bytes));
 }
 
 // A call has failed after it had asked for its record: it may be there.
-Status ChainWriter::look_again(std::uint64_t version, bool& is_there) {
+Status ChainWriter::look_again(const Next& next, bool& is_there) {
   if (!is_unsure_) return {};
   SPARCL_RETURN_IF_ERROR(load());
   is_unsure_ = false;
   if (!newest_ || newest_ == before_) return {};
   if (newest_->writer != writer_) return stopped(*newest_);
-  is_there = newest_->version == version &&
-             newest_->target_hash ==
-                 state_.schema_hash +
-                     codec::blocks_hash(*state_.map, {readable(state_.arrays), state_.source}, 0,
-                                        state_.map->block_count(), *state_.kernels);
+  if (newest_->version != next.version) return {};
+  SPARCL_ASSIGN_OR_RETURN(is_there, next.is_newest());
   return {};
 }
 
+Hash128 ChainWriter::state_hash() const {
+  return state_.schema_hash + codec::blocks_hash(*state_.map,
+                                                 {readable(state_.arrays), state_.source}, 0,
+                                                 state_.map->block_count(), *state_.kernels);
+}
+
 Status ChainWriter::publish(std::uint64_t version) {
+  return publish(Next{version,
+                      [this]() -> Result<bool> {
+                        const Hash128 hash = state_hash();
+                        if (state_.source != nullptr)
+                          SPARCL_RETURN_IF_ERROR(state_.source->status());
+                        return newest_->target_hash == hash;
+                      },
+                      [this](VersionRecord& next) { return encode_delta(next); }});
+}
+
+Status ChainWriter::publish(std::uint64_t version, std::span<std::byte* const> arrays) {
+  const ChainState own = state_;
+  state_.arrays = arrays;
+  state_.source = nullptr;
+  const Status status = publish(version);
+  state_ = own;
+  return status;
+}
+
+Status ChainWriter::publish(const model::VersionUpdate& update) {
+  const auto leads_on = [&] {
+    return newest_ && newest_->target() == update.base() && update.commit.stream_bytes > 0;
+  };
+  if (!is_unsure_ && !leads_on())
+    return Status(Code::kWrongBase, "the update does not lead on from the store's newest version");
+  return publish(Next{
+      update.commit.version, [&]() -> Result<bool> { return newest_->target() == update.target(); },
+      [&](VersionRecord& next) -> Result<std::unique_ptr<Delta>> {
+        if (leads_on()) return take_delta(update, next);
+        return Status(Code::kWrongBase,
+                      "the update does not lead on from the store's newest version");
+      }});
+}
+
+Status ChainWriter::publish(const Next& next) {
   if (!stopped_.ok()) return stopped_;
-  const Status status = publish_next(version);
+  const Status status = publish_next(next);
   if (status.code() == Code::kStale) stopped_ = status;
   return status;
 }
 
-Status ChainWriter::publish_next(std::uint64_t version) {
+Status ChainWriter::publish_next(const Next& given) {
   finish();
   if (shortcuts_ != nullptr && shortcuts_->anchor()) take_anchor(*shortcuts_->anchor());
   bool is_there = false;
-  SPARCL_RETURN_IF_ERROR(look_again(version, is_there));
+  SPARCL_RETURN_IF_ERROR(look_again(given, is_there));
   if (is_there) return {};
-  SPARCL_RETURN_IF_ERROR(check(version));
+  SPARCL_RETURN_IF_ERROR(check(given.version));
   SPARCL_RETURN_IF_ERROR(put_schema());
   ++attempts_;
   VersionRecord next;
   next.number = newest_ ? newest_->number + 1 : 1;
-  next.version = version;
+  next.version = given.version;
   next.writer = writer_;
   next.schema = schema_;
-  std::unique_ptr<codec::UpdateEncoder> delta;
-  ShortcutWriter::Log replaced;
+  next.model_id = chain_.trust()->model_id;
+  next.description = description_;
+  std::unique_ptr<Delta> delta;
   if (newest_) {
-    SPARCL_ASSIGN_OR_RETURN(delta, put_delta(next));
-    if (delta->stats().changed <= delta->stats().elements / kMaxReplaced)
-      replaced = std::make_shared<const codec::ChangeLog>(delta->replaced());
+    next.base_version = newest_->version;
+    next.base_hash = newest_->target_hash;
+    next.newest_anchor = anchor_ ? anchor_->number : newest_->newest_anchor;
+    SPARCL_ASSIGN_OR_RETURN(delta, given.put_delta(next));
   } else {
     SPARCL_RETURN_IF_ERROR(begin_chain(next));
   }
@@ -172,15 +293,17 @@ Status ChainWriter::publish_next(std::uint64_t version) {
   is_unsure_ = true;
   SPARCL_ASSIGN_OR_RETURN(next, chain_.commit(next));
   if (!excludes_writers_) SPARCL_RETURN_IF_ERROR(chain_.check_is_there(next));
-  is_unsure_ = false;
   newest_ = std::move(next);
+  before_ = newest_;  // what fails from here on does not undo it
+  if (delta != nullptr) SPARCL_RETURN_IF_ERROR(delta->keep());
+  is_unsure_ = false;
+  changed_ = delta != nullptr ? delta->changed : state_.map->element_count();
   if (delta == nullptr) {
     anchor_ = {1, 0, newest_->target(), {}, *newest_->anchor};
     return {};
   }
-  delta->keep_forward();
   delta_bytes_ += newest_->delta->bytes;
-  shortcuts_->note(*newest_, std::move(replaced));
+  shortcuts_->note(*newest_, std::move(delta->replaced));
   shortcuts_->begin(*newest_, is_anchor_due());
   return {};
 }

@@ -2,6 +2,7 @@
 // Publishes the versions of a state to a chain.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct WriterOptions {
   // Publish also to a store that does not exclude writers: another writer is then detected when it
   // has overwritten a record, and not prevented.
   bool single_writer = false;
+  ChainTrustRef trust = nullptr;  // of Chain
 };
 
 class ChainWriter {
@@ -32,11 +34,23 @@ class ChainWriter {
   static Result<std::unique_ptr<ChainWriter>> open(ObjectStore& store, const ChainState& state,
                                                    const WriterOptions& options);
 
+  // How the tensors lie in files, for the versions from the next one on (VersionRecord).
+  Status describe(std::span<const std::byte> description);
+
+  ~ChainWriter();
+
   // Publishes the state's present bytes. It returns when the version is there for all readers. An
   // anchor or skips that are due are written beside the caller's work; the next call waits for
   // them. InvalidArgument: it does not come after the newest one. Stale: another writer has
   // published. After another error the version may be there or not: the next call finds out.
   Status publish(std::uint64_t version);
+  // The same for these bytes of the same tensors, which do not change meanwhile.
+  Status publish(std::uint64_t version, std::span<std::byte* const> arrays);
+  // Publishes an update that was coded already. WrongBase: it does not lead on from the newest
+  // version of the chain, and nothing was published.
+  Status publish(const model::VersionUpdate& update);
+  // Of the last version that was published: the changed elements.
+  std::uint64_t changed() const { return changed_; }
   // Until anchors and skips are written.
   void finish() {
     if (shortcuts_ != nullptr) shortcuts_->wait();
@@ -47,15 +61,31 @@ class ChainWriter {
 
  private:
   ChainWriter(ObjectStore& store, const ChainState& state, const WriterOptions& options)
-      : chain_(store), state_(state), options_(options) {}
+      : chain_(store, options.trust), state_(state), options_(options) {}
   Status load();
   Status check(std::uint64_t version) const;
   bool is_anchor_due() const;
-  Status publish_next(std::uint64_t version);
-  Status look_again(std::uint64_t version, bool& is_there);
+  // Brings the snapshot forward to a version whose delta was put.
+  class Delta;
+  class EncodedDelta;
+  class GivenDelta;
+  // A version on its way: its number, its hash where it is known, and how its delta is made.
+  struct Next {
+    std::uint64_t version = 0;
+    std::function<Result<bool>()> is_newest;  // its bytes are those of the newest version
+    std::function<Result<std::unique_ptr<Delta>>(VersionRecord&)> put_delta;
+  };
+  Status publish(const Next& next);
+  Status publish_next(const Next& next);
+  Status look_again(const Next& next, bool& is_there);
   Status put_schema();
   Status begin_chain(VersionRecord& next);
-  Result<std::unique_ptr<codec::UpdateEncoder>> put_delta(VersionRecord& next);
+  Result<std::unique_ptr<Delta>> encode_delta(VersionRecord& next);
+  Result<std::unique_ptr<Delta>> take_delta(const model::VersionUpdate& update,
+                                            VersionRecord& next);
+  Result<StoredObject> put_delta_bytes(const VersionRecord& next, const Staging& bytes,
+                                       std::uint64_t count);
+  Hash128 state_hash() const;
   void take_anchor(const Shortcut& anchor);
   std::unique_ptr<ShortcutWriter> shortcut_writer() const;
 
@@ -64,6 +94,7 @@ class ChainWriter {
   WriterOptions options_;
   std::string writer_;
   StoredObject schema_;
+  std::optional<StoredObject> description_;
   bool excludes_writers_ = true;                  // what the store does
   bool has_schema_ = false;                       // in the store
   std::uint64_t attempts_ = 0;                    // to publish: each has names of its own
@@ -72,8 +103,9 @@ class ChainWriter {
   std::optional<VersionRecord> newest_, before_;  // before_: when it became unsure
   std::optional<Shortcut> anchor_;                // the newest one
   std::uint64_t delta_bytes_ = 0;                 // after it
-  model::Snapshot snapshot_;                      // of the newest version
-  std::unique_ptr<ShortcutWriter> shortcuts_;     // reads the snapshot
+  std::uint64_t changed_ = 0;
+  model::Snapshot snapshot_;                   // of the newest version
+  std::unique_ptr<ShortcutWriter> shortcuts_;  // reads the snapshot
 };
 
 }  // namespace sparcl::store

@@ -98,7 +98,11 @@ class Compactor {
   Status add(std::uint64_t number, std::uint64_t from) {
     SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, chain_.record(number));
     SPARCL_RETURN_IF_ERROR(target_.go_to(chain_, record));
-    Shortcut made{number, from, record.target(), {}, {}};
+    Shortcut made;
+    made.number = number;
+    made.from = from;
+    made.target = record.target();
+    made.model_id = record.model_id;
     std::vector<const std::byte*> base(target_.state().arrays.size(), nullptr);
     if (from != 0) {
       SPARCL_ASSIGN_OR_RETURN(const VersionRecord first, chain_.record(from));

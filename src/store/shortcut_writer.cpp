@@ -8,6 +8,7 @@
 #include "src/base/caught_error.hpp"
 #include "src/base/log.hpp"
 #include "src/codec/changed_state.hpp"
+#include "src/net/signals_blocked.hpp"
 #include "src/store/chain_path.hpp"
 #include "src/store/stored_object.hpp"
 #include "src/store/update_coding.hpp"
@@ -37,6 +38,7 @@ void ShortcutWriter::begin(const VersionRecord& record, bool with_anchor) noexce
   if (!with_anchor && record.number % kSkipEvery != 0) return;
   Status status;
   try {
+    const net::SignalsBlocked blocked;
     thread_ = std::thread([this, record, with_anchor] { work(record, with_anchor); });
   } catch (...) {
     status = caught_error("no thread for anchors and skips");
@@ -77,7 +79,7 @@ Status ShortcutWriter::add_anchor(const VersionRecord& record) {
   SPARCL_ASSIGN_OR_RETURN(auto put, put_anchor(record.number, record.version));
   if (put.second != record.target_hash)
     return Status(Code::kInternalError, "an anchor is not its version");
-  Shortcut anchor{record.number, 0, record.target(), {}, std::move(put.first)};
+  Shortcut anchor{record.number, 0, record.target(), {}, std::move(put.first), record.model_id};
   SPARCL_RETURN_IF_ERROR(chain_.add(anchor));
   anchor_ = std::move(anchor);
   return {};
@@ -103,7 +105,8 @@ Status ShortcutWriter::put_skip(const VersionRecord& record, std::uint64_t lengt
       StoredObject object,
       put_object(chain_.store(), new_object_key("skips", record.number, from, writer_, ++attempts_),
                  update.bytes, update.byte_count));
-  return chain_.add({record.number, from, record.target(), first.base(), std::move(object)});
+  return chain_.add(
+      {record.number, from, record.target(), first.base(), std::move(object), record.model_id});
 }
 
 Status ShortcutWriter::prune_old() {

@@ -20,8 +20,8 @@ class ShortcutWriter {
   // state: with the arrays of the snapshot, which holds the version of the record that was noted
   // last. writer: the name of the chain's writer, a part of keys.
   // keep: after each anchor; 0 versions: all.
-  ShortcutWriter(ObjectStore& store, const ChainState& state, std::string writer, const Keep& keep)
-      : chain_(store), state_(state), writer_(std::move(writer)), keep_(keep) {}
+  ShortcutWriter(const Chain& chain, const ChainState& state, std::string writer, const Keep& keep)
+      : chain_(chain), state_(state), writer_(std::move(writer)), keep_(keep) {}
   ~ShortcutWriter() { wait(); }
   ShortcutWriter(const ShortcutWriter&) = delete;
   ShortcutWriter& operator=(const ShortcutWriter&) = delete;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "src/trust/hex.hpp"
+
 namespace sparcl::store {
 namespace {
 
@@ -48,6 +50,15 @@ class Segments {
 std::string new_object_key(const char* kind, std::uint64_t number, std::uint64_t from,
                            const std::string& writer, std::uint64_t attempt) {
   return fmt::format("{}/{:020d}-{:020d}-{}-{}.sparcl", kind, number, from, writer, attempt);
+}
+
+Result<StoredObject> named_by_content(const char* kind, std::span<const std::byte> bytes) {
+  Staging staged;
+  staged.write(0, bytes);
+  model::StreamDigest digest;
+  SPARCL_RETURN_IF_ERROR(digest.finish(staged, bytes.size()));
+  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(digest.take_leaves()));
+  return StoredObject{std::string(kind) + "/" + trust::hex_of(root), bytes.size(), root};
 }
 
 Result<StoredObject> put_object(ObjectStore& store, const std::string& key, const Staging& bytes,

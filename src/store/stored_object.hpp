@@ -13,6 +13,9 @@ namespace sparcl::store {
 std::string new_object_key(const char* kind, std::uint64_t number, std::uint64_t from,
                            const std::string& writer, std::uint64_t attempt);
 
+// The object of these bytes under a key that their digest gives.
+Result<StoredObject> named_by_content(const char* kind, std::span<const std::byte> bytes);
+
 // Puts bytes under a key, which no other writer uses.
 Result<StoredObject> put_object(ObjectStore& store, const std::string& key, const Staging& bytes,
                                 std::uint64_t count);

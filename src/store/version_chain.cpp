@@ -42,6 +42,7 @@ Result<std::optional<VersionRecord>> Chain::look(std::uint64_t number) const {
   if (record->number != number)
     return Status(Code::kCorrupt, fmt::format("{}: it is record {}, which belongs elsewhere",
                                               store_.location_of(key), record->number));
+  SPARCL_RETURN_IF_ERROR(trust_->check(*record).with_prefix(store_.location_of(key) + ": "));
   found = std::move(*record);
   return found;
 }
@@ -69,6 +70,10 @@ Result<std::optional<Shortcut>> Chain::shortcut(std::uint64_t number, std::uint6
     return Status(Code::kCorrupt,
                   fmt::format("{}: it leads from record {} to {}, and belongs elsewhere",
                               store_.location_of(key), shortcut->from, shortcut->number));
+  if (const Status trusted = trust_->check(*shortcut); !trusted.ok()) {
+    log_warn("{}: it is not used: {}", store_.location_of(key), trusted.message());
+    return found;
+  }
   found = std::move(*shortcut);
   return found;
 }
@@ -157,7 +162,8 @@ Result<std::optional<VersionRecord>> Chain::find(std::uint64_t version,
   return std::optional<VersionRecord>();
 }
 
-Status Chain::add(const Shortcut& shortcut) const {
+Status Chain::add(Shortcut shortcut) const {
+  trust_->sign(shortcut);
   const std::string text = serialise(shortcut);
   const std::array pieces{bytes_of(text)};
   return store_.put_if_absent(shortcut_key(shortcut.number, shortcut.from), pieces).status();
@@ -182,7 +188,8 @@ Status Chain::check_not_pruned(const VersionRecord& record) const {
                             store_.location_of(key), first));
 }
 
-Result<VersionRecord> Chain::commit(const VersionRecord& record) const {
+Result<VersionRecord> Chain::commit(VersionRecord record) const {
+  trust_->sign(record);
   const std::string text = serialise(record), key = commit_key(record.number);
   const std::array pieces{bytes_of(text)};
   SPARCL_ASSIGN_OR_RETURN(const bool is_new, store_.put_if_absent(key, pieces));

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/store/chain_trust.hpp"
 #include "src/store/object_store.hpp"
 #include "src/store/version_record.hpp"
 
@@ -33,10 +34,13 @@ Status stopped(const VersionRecord& other);
 // Its calls are for one thread at a time.
 class Chain {
  public:
-  // The store outlives it.
-  explicit Chain(ObjectStore& store) : store_(store) {}
+  // The store outlives it. trust: nullptr: nothing is signed, and no signature is required.
+  explicit Chain(ObjectStore& store, ChainTrustRef trust = nullptr)
+      : store_(store),
+        trust_(trust != nullptr ? std::move(trust) : std::make_shared<const ChainTrust>()) {}
 
   ObjectStore& store() const { return store_; }
+  const ChainTrustRef& trust() const { return trust_; }
 
   // nullopt: nothing has been published. Remembers the record: the next call asks for later ones.
   Result<std::optional<VersionRecord>> newest();
@@ -48,22 +52,22 @@ class Chain {
   void forget() { newest_.reset(); }
   // The record of a version up to this one; nullopt: there is none.
   Result<std::optional<VersionRecord>> find(std::uint64_t version, const VersionRecord& upto) const;
-  // Corrupt: there is no such record, or it is none.
+  // Corrupt: there is no such record, or it is none. Unauthorized, Mismatch: as ChainTrust says.
   Result<VersionRecord> record(std::uint64_t number) const;
   // nullopt: there is none.
   Result<std::optional<VersionRecord>> look(std::uint64_t number) const;
-  // The first record's anchor, too.
+  // The first record's anchor, too. One that is not trusted counts as missing, and is logged.
   Result<std::optional<Shortcut>> shortcut(std::uint64_t number, std::uint64_t from) const;
   // The number of some late record, as it was noted; 0: it was not.
   Result<std::uint64_t> noted() const;
   // The first record that is not being removed.
   Result<std::uint64_t> oldest() const;
 
-  // Keeps one that is there already.
-  Status add(const Shortcut& shortcut) const;
+  // Keeps one that is there already. Signs it, as commit() does.
+  Status add(Shortcut shortcut) const;
   // Returns the record that is there: this one, or the same writer's of the same bytes, from a call
   // whose answer was lost. Stale: another writer has published this number.
-  Result<VersionRecord> commit(const VersionRecord& record) const;
+  Result<VersionRecord> commit(VersionRecord record) const;
   // Whether the store still has this record. Stale: it has another writer's.
   Status check_is_there(const VersionRecord& record) const;
 
@@ -74,6 +78,7 @@ class Chain {
   Result<std::optional<VersionRecord>> last_in_list() const;
 
   ObjectStore& store_;
+  ChainTrustRef trust_;
   std::optional<VersionRecord> newest_;
 };
 

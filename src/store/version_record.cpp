@@ -33,8 +33,8 @@ Json json_of(const StoredObject& object) {
 // Records and other small objects are none.
 bool is_object_key(const std::string& key) {
   const std::string folder = key.substr(0, key.find('/'));
-  return check_key(key).ok() &&
-         (folder == "deltas" || folder == "skips" || folder == "anchors" || folder == "schemas");
+  return check_key(key).ok() && (folder == "deltas" || folder == "skips" || folder == "anchors" ||
+                                 folder == "schemas" || folder == "descriptions");
 }
 
 // Reads fields, and remembers the first that is not what it has to be.
@@ -71,6 +71,23 @@ class Fields {
     if (!own.wrong_.empty() || !is_object_key(read.key)) refuse(name);
     return read;
   }
+  std::string text_or_none(const char* name) { return has(name) ? text(name) : ""; }
+  trust::Signatures signatures(const char* name) {
+    trust::Signatures read;
+    const Json* const field = find(name);
+    if (field == nullptr) return read;
+    if (!field->is_array() || field->empty() || field->size() > trust::kMaxSignatures)
+      return refuse(name), read;
+    for (const Json& each : *field) {
+      if (!each.is_object()) return refuse(name), read;
+      Fields own(each);
+      own.hex("key", std::as_writable_bytes(std::span(read.emplace_back().key)));
+      own.hex("signature", std::as_writable_bytes(std::span(read.back().signature)));
+      if (!own.wrong_.empty()) refuse(name);
+    }
+    return read;
+  }
+  bool has(const char* name) const { return object_.contains(name); }
   void refuse(const char* name) {
     if (wrong_.empty()) wrong_ = name;
   }
@@ -114,6 +131,32 @@ Result<Json> parse_object(std::span<const std::byte> bytes, const char* what) {
 
 }  // namespace
 
+namespace {
+
+void add_signatures(Json& json, const trust::Signatures& signatures) {
+  for (const trust::KeySignature& each : signatures)
+    json["signatures"].push_back({{"key", hex_of(std::as_bytes(std::span(each.key)))},
+                                  {"signature", hex_of(std::as_bytes(std::span(each.signature)))}});
+}
+
+std::vector<std::byte> text_to_sign(const char* what, const std::string& text) {
+  const std::string all = std::string(what) + '\n' + text;
+  const auto bytes = std::as_bytes(std::span(all));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+std::vector<std::byte> signed_text(VersionRecord record) {
+  record.signatures.clear();
+  return text_to_sign("sparcl store: record of a version", serialise(record));
+}
+
+std::vector<std::byte> signed_text(Shortcut shortcut) {
+  shortcut.signatures.clear();
+  return text_to_sign("sparcl store: shortcut to a version", serialise(shortcut));
+}
+
 std::string serialise(const VersionRecord& record) {
   Json json{{"format", kFormat},
             {"number", record.number},
@@ -126,18 +169,23 @@ std::string serialise(const VersionRecord& record) {
             {"newest_anchor", record.newest_anchor}};
   if (record.delta) json["delta"] = json_of(*record.delta);
   if (record.anchor) json["anchor"] = json_of(*record.anchor);
+  if (!record.model_id.empty()) json["model_id"] = record.model_id;
+  if (record.description) json["description"] = json_of(*record.description);
+  add_signatures(json, record.signatures);
   return json.dump(1) + "\n";
 }
 
 std::string serialise(const Shortcut& shortcut) {
-  const Json json{{"format", kFormat},
-                  {"number", shortcut.number},
-                  {"from", shortcut.from},
-                  {"version", shortcut.target.version},
-                  {"base_version", shortcut.base.version},
-                  {"target_hash", hex_hash(shortcut.target.hash)},
-                  {"base_hash", hex_hash(shortcut.base.hash)},
-                  {"object", json_of(shortcut.object)}};
+  Json json{{"format", kFormat},
+            {"number", shortcut.number},
+            {"from", shortcut.from},
+            {"version", shortcut.target.version},
+            {"base_version", shortcut.base.version},
+            {"target_hash", hex_hash(shortcut.target.hash)},
+            {"base_hash", hex_hash(shortcut.base.hash)},
+            {"object", json_of(shortcut.object)}};
+  if (!shortcut.model_id.empty()) json["model_id"] = shortcut.model_id;
+  add_signatures(json, shortcut.signatures);
   return json.dump(1) + "\n";
 }
 
@@ -158,6 +206,9 @@ Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
     record.delta = fields.object("delta");
   else
     record.anchor = fields.object("anchor");
+  record.model_id = fields.text_or_none("model_id");
+  if (fields.has("description")) record.description = fields.object("description");
+  record.signatures = fields.signatures("signatures");
   if (record.writer.size() != kWriterDigits) fields.refuse("writer");
   if (record.number == 0) fields.refuse("number");
   if (record.newest_anchor == 0 || record.newest_anchor > record.number)
@@ -177,6 +228,8 @@ Result<Shortcut> parse_shortcut(std::span<const std::byte> bytes) {
   shortcut.target = {fields.number("version"), fields.hash("target_hash")};
   shortcut.base = {fields.number("base_version"), fields.hash("base_hash")};
   shortcut.object = fields.object("object");
+  shortcut.model_id = fields.text_or_none("model_id");
+  shortcut.signatures = fields.signatures("signatures");
   if (shortcut.number <= shortcut.from) fields.refuse("from");
   if (shortcut.target.version <= shortcut.base.version) fields.refuse("version");
   if (!fields.wrong().empty()) return wrong_field(kWhat, fields.wrong());

@@ -12,10 +12,11 @@
 #include "src/base/status.hpp"
 #include "src/model/stream_digest.hpp"
 #include "src/model/version_update.hpp"
+#include "src/trust/signing_keys.hpp"
 
 namespace sparcl::store {
 
-constexpr std::size_t kMaxRecordBytes = 16 << 10;
+constexpr std::size_t kMaxRecordBytes = 32 << 10;
 
 // Immutable bytes in the store. digest: of model::StreamDigest, the root over leaves of 1 MiB.
 struct StoredObject {
@@ -34,6 +35,11 @@ struct VersionRecord {
   std::optional<StoredObject> delta;   // from the record before
   std::optional<StoredObject> anchor;  // all bytes: the first record has this and no delta
   std::uint64_t newest_anchor = 0;     // the last record up to this whose anchor was there
+  std::string model_id = {};           // "": the model has no name
+  // How the tensors lie in files, and the files beside them: an attachment whose base is a file
+  // without tensors (model/attachment.hpp).
+  std::optional<StoredObject> description = {};
+  trust::Signatures signatures = {};  // of signed_text(); empty: it is not signed
 
   model::HeldVersion target() const { return {version, target_hash}; }
   model::HeldVersion base() const { return {base_version, base_hash}; }
@@ -46,11 +52,16 @@ struct Shortcut {
   std::uint64_t number = 0, from = 0;  // of records; from 0: an anchor
   model::HeldVersion target, base;     // an anchor has no base
   StoredObject object;
+  std::string model_id = {};
+  trust::Signatures signatures = {};  // of signed_text(); empty: it is not signed
   friend bool operator==(const Shortcut&, const Shortcut&) = default;
 };
 
 std::string serialise(const VersionRecord& record);
 std::string serialise(const Shortcut& shortcut);
+// What is signed: all of it but the signatures, and what it is.
+std::vector<std::byte> signed_text(VersionRecord record);
+std::vector<std::byte> signed_text(Shortcut shortcut);
 // Of untrusted bytes. Corrupt: it is none, and why.
 Result<VersionRecord> parse_record(std::span<const std::byte> bytes);
 Result<Shortcut> parse_shortcut(std::span<const std::byte> bytes);

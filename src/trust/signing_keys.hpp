@@ -18,6 +18,7 @@ constexpr std::size_t kMaxSignatures = 8;  // of one text; so many keys a file h
 struct KeySignature {
   PublicKey key{};        // Ed25519, RFC 8032
   Signature signature{};  // by this key
+  friend bool operator==(const KeySignature&, const KeySignature&) = default;
 };
 using Signatures = std::vector<KeySignature>;
 

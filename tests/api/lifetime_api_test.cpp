@@ -155,6 +155,7 @@ struct Handles {
          [=, this] { return sparclPublisherCount(given, 1, &number, nullptr); }},
         {"sparclPublisherLastReport",
          [=, this] { return sparclPublisherLastReport(given, &report); }},
+        {"sparclPublisherWaitStored", [=] { return sparclPublisherWaitStored(given, 1, 0); }},
         {"sparclPublisherDestroy", [=] { return sparclPublisherDestroy(given); }},
     };
   }

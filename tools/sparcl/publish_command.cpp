@@ -15,6 +15,7 @@
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/credentials.hpp"
 #include "tools/sparcl/metrics_page.hpp"
+#include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/version_publisher.hpp"
 #include "tools/sparcl/watched_folder.hpp"
@@ -29,11 +30,13 @@ constexpr double kSettleSeconds =
 
 struct PublishOptions {
   replication::PublisherOptions publisher;
+  StoreChoice store;
+  bool has_service = true;  // replicas may connect
   std::vector<std::string> files;
   std::string folder;
   double interval_s = 0;
   int replicas = -1;  // end once so many hold the last version; -1: do not end
-  std::uint64_t first_version = 1;
+  std::optional<std::uint64_t> first_version;
   std::string version_from = "count";  // or "name"
   MetricsPlace metrics;
 };
@@ -71,6 +74,7 @@ void report_acknowledged(const VersionPublisher& publisher, const PublishOptions
 }
 
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
+  publisher.publish_all_to_store();
   for (const std::string& file : options.files) {
     if (publisher.version() != 0 && wait_for_stop(options.interval_s)) return {};
     SPARCL_RETURN_IF_ERROR(publisher.read(file));
@@ -78,7 +82,8 @@ Status publish_files(VersionPublisher& publisher, const PublishOptions& options)
     if (options.interval_s > 0) SPARCL_RETURN_IF_ERROR(publisher.start_serving());
   }
   SPARCL_RETURN_IF_ERROR(publisher.start_serving());
-  while (!is_done(publisher, options) && !wait_for_stop(kLookSeconds)) continue;
+  while (options.has_service && !is_done(publisher, options) && !wait_for_stop(kLookSeconds))
+    continue;
   return {};
 }
 
@@ -169,10 +174,31 @@ std::string default_state_path(const std::string& folder) {
   return (path / "sparcl" / "publisher").string();
 }
 
+Result<std::unique_ptr<VersionPublisher>> create_publisher(PublishOptions& options, bool as_json) {
+  std::unique_ptr<VersionStore> store;
+  if (!options.store.url.empty()) {
+    options.store.model_id = options.publisher.model_id;
+    options.store.key_path = options.publisher.key_path;
+    SPARCL_ASSIGN_OR_RETURN(store, VersionStore::open(options.store));
+  }
+  if (!options.has_service)
+    return VersionPublisher::create(std::move(store), options.first_version, as_json);
+  SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
+  if (!options.publisher.key_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(const trust::SigningKeysRef keys,
+                            trust::SigningKeys::load(options.publisher.key_path));
+  }
+  SPARCL_ASSIGN_OR_RETURN(
+      replication::Listener listener,
+      replication::Listener::open(options.publisher.listen, options.publisher.reach()));
+  return VersionPublisher::create(std::move(listener), options.publisher, std::move(store),
+                                  options.first_version, as_json);
+}
+
 Status run_publish(PublishOptions options, bool as_json) {
   stop_on_signals();
   if (!options.files.empty()) SPARCL_RETURN_IF_ERROR(check_files(options.files));
-  if (options.publisher.state_path.empty())
+  if (options.publisher.state_path.empty() && options.has_service)
     options.publisher.state_path = default_state_path(options.folder);
   if (!options.publisher.key_path.empty() && options.publisher.model_id.empty()) {
     print_note(
@@ -182,16 +208,7 @@ Status run_publish(PublishOptions options, bool as_json) {
   if (!options.folder.empty())
     SPARCL_RETURN_IF_ERROR(
         WatchedFolder(options.folder, {}).look(net::monotonic_seconds()).status());
-  SPARCL_RETURN_IF_ERROR(options.publisher.take_settings());
-  if (!options.publisher.key_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(const trust::SigningKeysRef keys,
-                            trust::SigningKeys::load(options.publisher.key_path));
-  }
-  SPARCL_ASSIGN_OR_RETURN(
-      replication::Listener listener,
-      replication::Listener::open(options.publisher.listen, options.publisher.reach()));
-  const Result<std::unique_ptr<VersionPublisher>> created = VersionPublisher::create(
-      std::move(listener), options.publisher, options.first_version, as_json);
+  const Result<std::unique_ptr<VersionPublisher>> created = create_publisher(options, as_json);
   if (!created.ok()) return created.status();
   VersionPublisher& publisher = **created;
   if (options.version_from == "name") publisher.take_versions_from_names();
@@ -204,8 +221,9 @@ Status run_publish(PublishOptions options, bool as_json) {
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  print_news(as_json, {{"address", publisher.address()}},
-             fmt::format("listening on {}\n", publisher.address()));
+  if (options.has_service)
+    print_news(as_json, {{"address", publisher.address()}},
+               fmt::format("listening on {}\n", publisher.address()));
   SPARCL_RETURN_IF_ERROR(options.folder.empty() ? publish_files(publisher, options)
                                                 : publish_folder(publisher, options));
   report_acknowledged(publisher, options, as_json);
@@ -223,6 +241,51 @@ void check_reach(const PublishOptions& options) {
                     "read the weights",
                     options.publisher.listen));
   options.metrics.check();
+}
+
+// Without the service its options mean nothing.
+void check_store_alone(const CLI::App& app) {
+  for (const char* const name :
+       {"--secret", "--certificates", "--insecure", "--exit-when-acked", "--state", "--witness",
+        "--peer-bytes", "--metrics", "--interval"}) {
+    if (app.count(name) > 0)
+      throw CLI::ValidationError(name,
+                                 "with --store it also needs --listen HOST:PORT: without it "
+                                 "no replica can connect");
+  }
+}
+
+void add_store_options(CLI::App& app, PublishOptions& options) {
+  CLI::Option* store =
+      app.add_option("--store", options.store.url,
+                     "versions also go to this store: " + std::string(kStoreUrlHelp) +
+                         ". Without --listen they go there alone")
+          ->type_name("URL")
+          ->check(
+              [](const std::string& url) {
+                return std::string(
+                    is_store_url(url) ? "" : "a store is file:PATH or s3://BUCKET/PREFIX");
+              },
+              "", "");
+  app.add_option("--anchor-every", options.store.anchor_every,
+                 "versions from one that has all bytes to the next (default: 64)")
+      ->type_name("K")
+      ->check(CLI::PositiveNumber)
+      ->needs(store);
+  app.add_option("--keep-versions", options.store.keep_versions,
+                 "prune the store after each anchor: keep so many versions (default: all)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->needs(store);
+  app.add_option("--lease-seconds", options.store.lease_seconds,
+                 "how long readers may need what is pruned: as the readers' own (default: 600)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 1e8))
+      ->needs(store);
+  app.add_flag("--single-writer", options.store.single_writer,
+               "publish also to a server that ignores conditions, where a second publisher is "
+               "detected and not prevented")
+      ->needs(store);
 }
 
 std::string listen_fault(const std::string& text) {
@@ -318,9 +381,12 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                  "folder, which must rise")
       ->check(CLI::IsMember({"count", "name"}))
       ->excludes(first_version);
+  add_store_options(app, *options);
   // Checked after parsing, because the parser's own message for "one of the two" is hard to read.
-  app.parse_complete_callback([files, watch, options] {
+  app.parse_complete_callback([&app, files, watch, options] {
     if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");
+    options->has_service = options->store.url.empty() || app.count("--listen") > 0;
+    if (!options->has_service) return check_store_alone(app);
     take_credentials(options->publisher.secret_path, options->publisher.certificates_path);
     options->metrics.certificates_path = options->publisher.certificates_path;
     options->metrics.is_insecure = options->publisher.is_insecure;

@@ -8,12 +8,13 @@
 
 #include "src/base/shown_text.hpp"
 #include "src/model/files/delta_file.hpp"
-#include "src/store/address/open_store.hpp"
 #include "src/store/compaction.hpp"
 #include "src/store/retention.hpp"
 #include "src/store/store_content.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/open_chain.hpp"
+#include "tools/sparcl/store_follower.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -21,26 +22,13 @@ namespace {
 using store::Chain;
 using store::Missing;
 
-constexpr const char* kUrlHelp = "file:PATH, the folder of the store, or s3://BUCKET/PREFIX";
-
 struct StoreOptions {
+  FollowOptions restore;
+  std::uint64_t version = 0;
   std::string url, other;  // other: --copy, or the target
   std::uint64_t keep = 0, bytes = 0;
   double keep_seconds = 0, lease_seconds = store::kLeaseSeconds;
 };
-
-// A store that is open, and its chain.
-struct OpenChain {
-  explicit OpenChain(std::unique_ptr<store::ObjectStore> opened)
-      : objects(std::move(opened)), chain(*objects) {}
-  std::unique_ptr<store::ObjectStore> objects;
-  Chain chain;
-};
-
-Result<std::unique_ptr<OpenChain>> open_chain(const std::string& url, Missing missing) {
-  SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(url, missing));
-  return std::make_unique<OpenChain>(std::move(objects));
-}
 
 std::string bytes_or_dash(std::uint64_t bytes) { return bytes > 0 ? human_bytes(bytes) : "-"; }
 
@@ -147,6 +135,32 @@ Status copy_store(const StoreOptions& options, bool as_json) {
   return print(as_json, {{"versions", copied}}, fmt::format("copied {} versions\n", copied));
 }
 
+Status restore_version(const StoreOptions& options, bool as_json) {
+  FollowOptions restore = options.restore;
+  restore.url = options.url;
+  // Reading must not make a store.
+  SPARCL_RETURN_IF_ERROR(open_chain(options.url, Missing::kIsAnError).status());
+  return restore_from_store(restore, options.version, as_json);
+}
+
+// --model-id, --trust and --trust-threshold.
+void add_trust_options(CLI::App& app, FollowOptions& options) {
+  CLI::Option* const model =
+      app.add_option("--model-id", options.model_id, "refuse versions of another model");
+  model->type_name("ID");
+  CLI::Option* const trust =
+      app.add_option("--trust", options.trust_path,
+                     "public keys, a line each: what none of them has signed is refused")
+          ->check(empty_name_fault)
+          ->type_name("KEYFILE")
+          ->needs(model);
+  app.add_option("--trust-threshold", options.trust_threshold,
+                 "so many keys of --trust must have signed (default: 1)")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, trust::kMaxSignatures))
+      ->needs(trust);
+}
+
 using Use = Status (*)(const StoreOptions&, bool);
 
 }  // namespace
@@ -156,7 +170,7 @@ void add_store(CLI::App& app, Invocation& invocation) {
   const auto add = [&](const char* name, const char* summary, Use use) {
     CLI::App* const own = app.add_subcommand(name, summary);
     own->fallthrough();  // --json
-    own->add_option("URL", options->url, kUrlHelp)->required();
+    own->add_option("URL", options->url, kStoreUrlHelp)->required();
     own->callback([options, use, &invocation] {
       invocation.run = [options, use, &invocation] { return use(*options, invocation.json); };
     });
@@ -168,6 +182,19 @@ void add_store(CLI::App& app, Invocation& invocation) {
       ->add_option("--copy", options->other,
                    "a copy of the store: its objects take the place of those that are damaged")
       ->type_name("URL");
+
+  CLI::App* const restore = add(
+      "restore", "Write a version to a checkpoint: a file, or a folder of shards", restore_version);
+  restore
+      ->add_option("-o,--out", options->restore.output, "the checkpoint, which is replaced whole")
+      ->required()
+      ->type_name("FILE");
+  restore->add_option("--version", options->version, "which (default: the newest)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  restore->add_flag("--replace", options->restore.may_replace,
+                    "also where FILE is a checkpoint of another model, which is lost then");
+  add_trust_options(*restore, options->restore);
 
   CLI::App* const prune =
       add("prune", "Remove old versions that no reader needs, and what killed writers have left",

@@ -20,10 +20,12 @@
 #include "tools/sparcl/kept_record.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/model_wait.hpp"
+#include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/progress.hpp"
 #include "tools/sparcl/replica_file.hpp"
 #include "tools/sparcl/shell_command.hpp"
 #include "tools/sparcl/signals.hpp"
+#include "tools/sparcl/store_follower.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
 
 namespace sparcl::tool {
@@ -43,6 +45,7 @@ struct SubscribeOptions {
   std::string command;
   std::uint64_t until = 0;
   double timeout_s = kMaxSeconds;
+  double poll_s = 1;  // of a store
   bool may_roll_back = false;
   MetricsPlace metrics;
 };
@@ -370,7 +373,32 @@ std::string address_fault(const std::string& text) {
   return where.ok() ? std::string() : where.status().message();
 }
 
+// A store has no peers, no parts, and no word on the age of versions.
+void check_store_options(const CLI::App& app) {
+  for (const char* const name : {"--tensors", "--slice", "--max-age", "--secret", "--certificates",
+                                 "--insecure", "--allow-rollback", "--metrics"}) {
+    if (app.count(name) > 0)
+      throw CLI::ValidationError(name, "is for a publisher HOST:PORT, and a store is followed");
+  }
+}
+
+Status run_follow(const SubscribeOptions& options, bool as_json) {
+  FollowOptions follow;
+  follow.url = options.address;
+  follow.output = options.output;
+  follow.model_id = options.model_id.value_or("");
+  follow.trust_path = options.subscriber.trust_path;
+  follow.trust_threshold = options.subscriber.trust_threshold;
+  follow.may_replace = options.may_replace;
+  follow.command = options.command;
+  follow.until = options.until;
+  follow.timeout_s = options.timeout_s;
+  follow.poll_s = options.poll_s;
+  return follow_store(follow, as_json);
+}
+
 std::string publisher_fault(const std::string& text) {
+  if (is_store_url(text)) return {};
   const std::string fault = address_fault(text);
   return fault.empty() && net::parse_host_port(text)->port == 0
              ? "port 0 names no publisher: give the port that the publisher prints"
@@ -381,9 +409,10 @@ std::string publisher_fault(const std::string& text) {
 
 void add_subscribe(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<SubscribeOptions>();
-  app.add_option("PUBLISHER", options->address, "its address, as sparcl publish prints it")
+  app.add_option("PUBLISHER", options->address,
+                 "its address, as sparcl publish prints it, or a store of sparcl publish --store")
       ->required()
-      ->type_name("HOST:PORT")
+      ->type_name("HOST:PORT|URL")
       ->check(publisher_fault, "", "");
   app.add_option(
          "-o,--out", options->output,
@@ -455,8 +484,16 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("SECONDS")
       ->transform(no_nan())
       ->check(CLI::Range(0.0, kMaxSeconds));
-  app.parse_complete_callback([options] {
-    take_credentials(options->subscriber.secret_path, options->subscriber.certificates_path);
+  app.add_option("--poll", options->poll_s,
+                 "seconds between two looks at a store for a newer version (default: 1)")
+      ->type_name("SECONDS")
+      ->transform(no_nan())
+      ->check(CLI::Range(0.01, kMaxSeconds));
+  app.parse_complete_callback([&app, options] {
+    if (is_store_url(options->address))
+      check_store_options(app);
+    else
+      take_credentials(options->subscriber.secret_path, options->subscriber.certificates_path);
     options->metrics.certificates_path = options->subscriber.certificates_path;
     options->metrics.check();
     if (options->subscriber.max_age_s > 0 && !options->subscriber.has_proof())
@@ -473,7 +510,10 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
         "another one of them. Give the ID that the publisher was started with (sparcl publish "
         "--key KEY --model-id ID)");
   });
-  invocation.run = [options, &invocation] { return run_subscribe(*options, invocation.json); };
+  invocation.run = [options, &invocation] {
+    return is_store_url(options->address) ? run_follow(*options, invocation.json)
+                                          : run_subscribe(*options, invocation.json);
+  };
 }
 
 }  // namespace sparcl::tool

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <utility>
 
 #include "src/base/failpoint.hpp"
 #include "src/base/shown_text.hpp"
@@ -16,37 +17,46 @@
 
 namespace sparcl::tool {
 
-VersionPublisher::VersionPublisher(replication::Listener listener,
+VersionPublisher::VersionPublisher(std::optional<replication::Listener> listener,
                                    replication::PublisherOptions options,
-                                   std::uint64_t first_version, bool as_json)
+                                   std::unique_ptr<VersionStore> store,
+                                   std::optional<std::uint64_t> first_version, bool as_json)
     : listener_(std::move(listener)),
-      address_(listener_.address),
+      address_(listener_ ? listener_->address : ""),
       options_(std::move(options)),
-      next_version_(first_version),
+      store_(std::move(store)),
+      next_version_(first_version.value_or(1 + (store_ != nullptr ? store_->first_version() : 0))),
       as_json_(as_json) {}
 
 Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(
     replication::Listener listener, replication::PublisherOptions options,
-    std::uint64_t first_version, bool as_json) {
+    std::unique_ptr<VersionStore> store, std::optional<std::uint64_t> first_version, bool as_json) {
   const auto load = [&] {
     return replication::load_server_security(options.secret_path, options.certificates_path);
   };
   SPARCL_ASSIGN_OR_RETURN(options.security, load());
   SPARCL_ASSIGN_OR_RETURN(const replication::ServerSecurity until_then, load());
-  std::unique_ptr<VersionPublisher> made(
-      new VersionPublisher(std::move(listener), std::move(options), first_version, as_json));
+  std::unique_ptr<VersionPublisher> made(new VersionPublisher(
+      std::move(listener), std::move(options), std::move(store), first_version, as_json));
   SPARCL_ASSIGN_OR_RETURN(
       std::unique_ptr<replication::EmptyPublisher> empty,
-      replication::EmptyPublisher::create(made->listener_, made->options_.model_id,
+      replication::EmptyPublisher::create(*made->listener_, made->options_.model_id,
                                           made->options_.silence_s, until_then));
   made->empty_ = std::move(empty);
   return made;
 }
 
+std::unique_ptr<VersionPublisher> VersionPublisher::create(
+    std::unique_ptr<VersionStore> store, std::optional<std::uint64_t> first_version, bool as_json) {
+  return std::unique_ptr<VersionPublisher>(
+      new VersionPublisher(std::nullopt, {}, std::move(store), first_version, as_json));
+}
+
 Status VersionPublisher::begin() {
+  if (publisher_ != nullptr || !listener_) return {};
   SPARCL_ASSIGN_OR_RETURN(
       std::unique_ptr<replication::Publisher> publisher,
-      replication::Publisher::create(memory_->view(), options_, std::move(listener_)));
+      replication::Publisher::create(memory_->view(), options_, std::move(*listener_)));
   const std::lock_guard lock(beginning_);
   publisher_ = std::move(publisher);
   return {};
@@ -67,6 +77,7 @@ Status VersionPublisher::read_whole(const std::string& path, const std::string& 
   if (mark_of(marked) != before)
     return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
   is_whole_ = true;
+  layout_ = checkpoint.layout();
   if (memory_ != nullptr) return {};
   SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> description, describe_layout(checkpoint.layout()));
   options_.description = std::move(description);
@@ -134,37 +145,93 @@ bool VersionPublisher::has_published_what_was_read() const {
   return found != published_.end() && found->second == memory_->view().hash();
 }
 
-Status VersionPublisher::publish() {
-  const auto start = std::chrono::steady_clock::now();
-  if (publisher_ == nullptr) SPARCL_RETURN_IF_ERROR(begin());
-  const Result<replication::Publisher::PublishReport> report = publisher_->publish(next_version_);
-  if (!report.ok()) return report.status().with_prefix(path_ + ": ");
-  published_[path_] = report->hash;
-  const bool is_first = version_ == 0;
-  version_ = next_version_++;
+Result<VersionStore::Stored> VersionPublisher::put_into_store(const Hash128& hash) {
+  SPARCL_ASSIGN_OR_RETURN(
+      const VersionStore::Stored stored,
+      store_->publish(next_version_, *memory_, hash, layout_, {}, has_settled_));
+  if (stored.was_there && !std::exchange(has_told_of_store_, true))
+    print_note(
+        fmt::format("the store has versions up to {} already: {} is passed over, and so are "
+                    "others that it has",
+                    store_->first_version(), shown(path_)));
+  return stored;
+}
 
-  const double seconds =
-      read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+Result<VersionPublisher::Published> VersionPublisher::publish_to_all() {
+  SPARCL_RETURN_IF_ERROR(begin());
+  Published published;
+  published.is_first = publisher_ != nullptr && version_ == 0;
+  if (publisher_ != nullptr) {
+    SPARCL_ASSIGN_OR_RETURN(const replication::Publisher::PublishReport report,
+                            publisher_->publish(next_version_));
+    published.hash = report.hash;
+    published.changed = report.changed;
+    published.bytes = report.stream_bytes;
+  } else {
+    published.hash = memory_->view().hash();
+  }
+  if (store_ == nullptr) return published;
+  SPARCL_ASSIGN_OR_RETURN(published.stored, put_into_store(published.hash));
+  if (publisher_ != nullptr) return published;
+  published.is_first = published.stored->is_first;
+  published.changed = published.stored->changed;
+  published.bytes = published.stored->bytes;
+  return published;
+}
+
+void VersionPublisher::tell(const Published& published, double seconds) const {
   const std::uint64_t elements = memory_->view().map->element_count(),
                       dense_bytes = memory_->byte_count();
-  const Json json{{"version", version_},
-                  {"file", path_},
-                  {"hash", to_hex(report->hash)},
-                  {"changed", report->changed},
-                  {"bytes", report->stream_bytes},
-                  {"bytes_dense", dense_bytes},
-                  {"seconds", seconds}};
-  const std::string what =
-      is_first ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
-               : fmt::format("{} of {} elements changed, {} instead of {}", report->changed,
-                             elements, human_bytes(report->stream_bytes), human_bytes(dense_bytes));
+  Json json{{"version", version_},
+            {"file", path_},
+            {"hash", to_hex(published.hash)},
+            {"changed", published.changed},
+            {"bytes", published.bytes},
+            {"bytes_dense", dense_bytes},
+            {"seconds", seconds}};
+  std::string what =
+      published.is_first
+          ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
+          : fmt::format("{} of {} elements changed, {} instead of {}", published.changed, elements,
+                        human_bytes(published.bytes), human_bytes(dense_bytes));
+  if (published.stored) {
+    json["stored_bytes"] = published.stored->bytes;
+    what += fmt::format(", {} to the store", human_bytes(published.stored->bytes));
+  }
   print_news(as_json_, json,
              fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, shown(path_), what,
-                         seconds, to_hex(report->hash)));
+                         seconds, to_hex(published.hash)));
+}
+
+Status VersionPublisher::publish() {
+  const auto start = std::chrono::steady_clock::now();
+  const Result<Published> published = publish_to_all();
+  if (!published.ok()) return published.status().with_prefix(path_ + ": ");
+  published_[path_] = newest_hash_ = published->hash;
+  version_ = next_version_++;
+  store_waits_ = published->stored && published->stored->waits;
+  const bool is_news = publisher_ != nullptr || !(store_waits_ || published->stored->was_there);
+  if (is_news)
+    tell(*published,
+         read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return {};
+}
+
+Status VersionPublisher::settle_store() {
+  has_settled_ = true;
+  if (!std::exchange(store_waits_, false)) return {};
+  const auto start = std::chrono::steady_clock::now();
+  next_version_ = version_;
+  Result<VersionStore::Stored> stored = put_into_store(newest_hash_);
+  next_version_ = version_ + 1;
+  if (!stored.ok()) return stored.status().with_prefix(path_ + ": ");
+  tell({stored->is_first, newest_hash_, stored->changed, stored->bytes, *stored},
+       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return {};
 }
 
 Status VersionPublisher::start_serving() {
+  if (version_ != 0) SPARCL_RETURN_IF_ERROR(settle_store());
   if (is_serving_ || publisher_ == nullptr) return {};
   is_serving_ = true;
   {
@@ -180,6 +247,7 @@ std::string VersionPublisher::status() const {
 }
 
 int VersionPublisher::held_by() const {
+  if (publisher_ == nullptr) return 0;
   const replication::Publisher::Count count = publisher_->count(version_);
   return count.holding + count.left;
 }

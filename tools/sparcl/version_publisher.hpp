@@ -1,5 +1,5 @@
 #pragma once
-// Publishes checkpoints in files, one version each.
+// Publishes checkpoints in files, one version each: to replicas, to a store, or to both.
 
 #include <map>
 #include <memory>
@@ -9,19 +9,24 @@
 #include "src/replication/empty_publisher.hpp"
 #include "src/replication/publisher.hpp"
 #include "tools/sparcl/model_memory.hpp"
+#include "tools/sparcl/version_store.hpp"
 
 namespace sparcl::tool {
 
 class VersionPublisher {
  public:
-  // first_version: of the first checkpoint. Until start_serving() replicas that ask are told that
-  // there is no version yet.
-  static Result<std::unique_ptr<VersionPublisher>> create(replication::Listener listener,
-                                                          replication::PublisherOptions options,
-                                                          std::uint64_t first_version,
-                                                          bool as_json);
+  // first_version: of the first checkpoint; nullopt: 1, or the one after the store's newest. Until
+  // start_serving() replicas that ask are told that there is no version yet. store: nullptr: none.
+  static Result<std::unique_ptr<VersionPublisher>> create(
+      replication::Listener listener, replication::PublisherOptions options,
+      std::unique_ptr<VersionStore> store, std::optional<std::uint64_t> first_version,
+      bool as_json);
+  // To a store alone.
+  static std::unique_ptr<VersionPublisher> create(std::unique_ptr<VersionStore> store,
+                                                  std::optional<std::uint64_t> first_version,
+                                                  bool as_json);
 
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return address_; }  // "": of a store alone
 
   // Versions have the numbers in the names of their files, not 1, 2, ...
   void take_versions_from_names() { is_by_name_ = true; }
@@ -41,8 +46,11 @@ class VersionPublisher {
   // Publishes the checkpoint that was read as the next version; prints its line.
   Status publish();
 
-  // Serves replicas from now on, once there is a version. May be called several times.
+  // Serves replicas from now on, once there is a version. May be called several times. What was
+  // read last is then in the store, though the store may hold a later state (VersionStore).
   Status start_serving();
+  // The files are what the user wants in the store, whatever it holds.
+  void publish_all_to_store() { has_settled_ = true; }
 
   std::uint64_t version() const { return version_; }  // the newest; 0: none
   int held_by() const;                  // how many replicas report that they hold the newest
@@ -50,16 +58,33 @@ class VersionPublisher {
   std::string status() const;           // of the publisher, from any thread
 
  private:
-  VersionPublisher(replication::Listener listener, replication::PublisherOptions options,
-                   std::uint64_t first_version, bool as_json);
+  VersionPublisher(std::optional<replication::Listener> listener,
+                   replication::PublisherOptions options, std::unique_ptr<VersionStore> store,
+                   std::optional<std::uint64_t> first_version, bool as_json);
   Status begin();
+  struct Published {
+    bool is_first = false;
+    Hash128 hash;
+    std::uint64_t changed = 0, bytes = 0;
+    std::optional<VersionStore::Stored> stored{};
+  };
+  Result<Published> publish_to_all();
+  Status settle_store();
+  Result<VersionStore::Stored> put_into_store(const Hash128& hash);
+  void tell(const Published& published, double seconds) const;
   Status read_whole(const std::string& path, const std::string& marked);
   Status read_change(const std::string& path);
   Status take_number(const std::string& path);
 
-  replication::Listener listener_;
+  std::optional<replication::Listener> listener_;  // nullopt: there is no service
   std::string address_;
   replication::PublisherOptions options_;
+  std::unique_ptr<VersionStore> store_;  // nullptr: none
+  bool has_settled_ = false;             // the store takes what comes
+  bool has_told_of_store_ = false;
+  bool store_waits_ = false;  // for that, of the newest version
+  Hash128 newest_hash_;
+  model::Layout layout_;  // of the last checkpoint that was read as a whole
   std::uint64_t next_version_;
   bool as_json_;
   bool is_by_name_ = false;

@@ -1,0 +1,48 @@
+#pragma once
+// The object behind the handle of a store.
+
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "sparcl/sparcl.h"
+#include "src/api/handles.hpp"
+#include "src/api/replication_handles.hpp"
+#include "src/store/chain_writer.hpp"
+#include "src/store/reader_lease.hpp"
+
+struct sparclStore {
+  sparcl::api::OwnHandle<sparclStore> handle{this};
+  std::mutex calling;  // guards all below
+  std::string url;
+  std::unique_ptr<sparcl::store::ObjectStore> objects;
+  sparcl::store::WriterOptions options;
+  std::optional<sparcl::store::Chain> chain;
+  std::optional<sparcl::store::Lease> lease;
+  std::unique_ptr<sparcl::api::AttachedState> attached;  // of the writer
+  std::unique_ptr<sparcl::store::ChainWriter> writer;
+  bool has_published = false;
+  const pid_t process = ::getpid();
+
+  ~sparclStore() {
+    if (lease && is_own_process()) lease->release();
+  }
+
+  bool is_own_process() const { return process == ::getpid(); }
+  // In a child of fork() a lock of the parent's may be held by a thread that is not there.
+  Status check_process() const {
+    if (is_own_process()) return {};
+    return Status(Code::kInvalidUsage,
+                  "this store belongs to the parent process: a child of fork() opens it again");
+  }
+};
+
+namespace sparcl::api {
+
+// The tensors of a state as src/store sees them.
+store::ChainState chain_state(const replication::ReplicatedState& view);
+
+}  // namespace sparcl::api

@@ -1,0 +1,41 @@
+#include "src/store/chain_trust.hpp"
+
+#include <fmt/format.h>
+
+#include "src/model/text.hpp"
+
+namespace sparcl::store {
+namespace {
+
+template <class Record>
+void sign_record(const ChainTrust& trust, Record& record) {
+  if (trust.keys == nullptr || !record.signatures.empty()) return;
+  record.signatures = trust.keys->sign(signed_text(record));
+}
+
+template <class Record>
+Status check_signed(const ChainTrust& trust, const Record& record) {
+  if (!trust.model_id.empty() && record.model_id != trust.model_id)
+    return Status(
+        Code::kMismatch,
+        fmt::format("it is of the model {}, and {} is wanted: is the store's address right?",
+                    model::in_quotes(record.model_id), model::in_quotes(trust.model_id)));
+  if (!trust.trusted) return {};
+  if (record.signatures.empty())
+    return Status(Code::kUnauthorized,
+                  "it is not signed, and only what trusted keys have signed is read: publish with "
+                  "a key (sparcl publish --key), or read without trusted keys");
+  return trust.trusted->verify(signed_text(record), record.signatures);
+}
+
+}  // namespace
+
+void ChainTrust::sign(VersionRecord& record) const { sign_record(*this, record); }
+
+void ChainTrust::sign(Shortcut& shortcut) const { sign_record(*this, shortcut); }
+
+Status ChainTrust::check(const VersionRecord& record) const { return check_signed(*this, record); }
+
+Status ChainTrust::check(const Shortcut& shortcut) const { return check_signed(*this, shortcut); }
+
+}  // namespace sparcl::store

@@ -1,0 +1,28 @@
+#pragma once
+// Whose records a chain has: who signs them, and whose signatures readers require.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/base/status.hpp"
+#include "src/store/version_record.hpp"
+#include "src/trust/trusted_keys.hpp"
+
+namespace sparcl::store {
+
+struct ChainTrust {
+  std::string model_id = {};                       // of writers; readers with one refuse others
+  trust::SigningKeysRef keys = nullptr;            // nullptr: writers do not sign
+  std::optional<trust::TrustedKeys> trusted = {};  // nullopt: readers require no signature
+
+  // Signs what has no signature yet.
+  void sign(VersionRecord& record) const;
+  void sign(Shortcut& shortcut) const;
+  // Unauthorized: it is not signed by trusted keys. Mismatch: it is of another model.
+  Status check(const VersionRecord& record) const;
+  Status check(const Shortcut& shortcut) const;
+};
+using ChainTrustRef = std::shared_ptr<const ChainTrust>;
+
+}  // namespace sparcl::store

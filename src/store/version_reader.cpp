@@ -1,0 +1,84 @@
+#include "src/store/version_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace sparcl::store {
+namespace {
+
+constexpr std::uint64_t kMaxLooks = 65;  // records back; heuristic: one more than the longest skip
+
+}  // namespace
+
+Result<VersionRecord> VersionReader::find(std::uint64_t version) {
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> newest, chain_.newest());
+  if (!newest) return Status(Code::kInvalidArgument, "the store is empty: publish a version first");
+  if (version == 0) return std::move(*newest);
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> found, chain_.find(version, *newest));
+  if (found) return std::move(*found);
+  return Status(Code::kInvalidArgument,
+                fmt::format("the store has no version {}, or has it no more: its newest is {}",
+                            version, newest->version));
+}
+
+// The lease comes before the last look at what is being removed.
+Status VersionReader::hold(std::uint64_t number) {
+  SPARCL_ASSIGN_OR_RETURN(const bool is_new, lease_.hold(number));
+  if (!is_new) return {};
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain_.oldest());
+  if (oldest <= number) return {};
+  return Status(Code::kCorrupt, fmt::format("record {} was removed meanwhile", number));
+}
+
+Result<RestoredVersion> VersionReader::restore_once(std::uint64_t version,
+                                                    const std::optional<model::HeldVersion>& held,
+                                                    const ChainState& state) {
+  RestoredVersion restored;
+  SPARCL_ASSIGN_OR_RETURN(restored.record, find(version));
+  const VersionRecord& target = restored.record;
+  const Status brought =
+      by_any_path(chain_, target, {.held = held}, [&](std::span<const ChainStep> steps) -> Status {
+        SPARCL_RETURN_IF_ERROR(hold(steps.empty() ? target.number : steps.front().first_needed()));
+        restored.objects = static_cast<int>(steps.size());
+        restored.by_anchor = !steps.empty() && steps.front().is_anchor();
+        restored.object_bytes = 0;
+        for (const ChainStep& step : steps) restored.object_bytes += step.object.bytes;
+        return sparcl::store::restore(chain_, target, steps, held, state);
+      });
+  if (!brought.ok()) return brought;
+  return restored;
+}
+
+// What was removed meanwhile is not needed by a later version.
+Result<RestoredVersion> VersionReader::restore(std::uint64_t version,
+                                               const std::optional<model::HeldVersion>& held,
+                                               const ChainState& state) {
+  constexpr int kTries = 3;
+  for (int tries = 1;; ++tries) {
+    const std::optional<std::uint64_t> before = chain_.known();
+    Result<RestoredVersion> restored = restore_once(version, held, state);
+    if (restored.ok() || restored.status().code() != Code::kCorrupt || tries == kTries)
+      return restored;
+    chain_.forget();
+    const Result<std::optional<VersionRecord>> newest = chain_.newest();
+    if (!newest.ok() || chain_.known() == before) return restored;
+  }
+}
+
+Result<std::optional<model::HeldVersion>> VersionReader::find_state(const Hash128& hash) const {
+  std::optional<model::HeldVersion> found;
+  const std::optional<std::uint64_t> newest = chain_.known();
+  if (!newest) return found;
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain_.oldest());
+  const std::uint64_t last = *newest - std::min(*newest, kMaxLooks);
+  for (std::uint64_t number = *newest; number > last && number >= oldest; --number) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, chain_.look(number));
+    if (!record || record->target_hash != hash) continue;
+    found = record->target();
+    break;
+  }
+  return found;
+}
+
+}  // namespace sparcl::store

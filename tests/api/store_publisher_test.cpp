@@ -1,0 +1,214 @@
+// A publisher that also writes to a store, and stores whose versions are signed.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "sparcl/sparcl.h"
+#include "tests/api/stored_model.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using sparcl::test::StoredModel;
+
+// RFC 8032, 7.1, tests 1 and 2.
+constexpr const char* kKey = "sparcl-ed25519-secret nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=\n";
+constexpr const char* kPublicKey = "sparcl-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n";
+constexpr const char* kOtherPublicKey =
+    "sparcl-ed25519 PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=\n";
+
+class StorePublisher : public sparcl::test::StoreApiTest {
+ protected:
+  std::string write_key(const std::string& name, const char* line) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << line;
+    fs::permissions(path, fs::perms(0600));
+    return path;
+  }
+  sparclPublisher_t publisher(const StoredModel& model, sparclStore_t store) const {
+    sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+    options.store = store;
+    sparclPublisher_t made = nullptr;
+    EXPECT_EQ(sparclPublisherCreate(&made, model.state(), &options), sparclSuccess) << error();
+    return made;
+  }
+  void expect_newest(const StoredModel& model, std::uint64_t version) const {
+    StoredModel restored;
+    std::uint64_t got = 0;
+    const sparclStore_t reader = open();
+    ASSERT_EQ(sparclStoreRestore(reader, restored.state(), 0, &got), sparclSuccess) << error();
+    EXPECT_EQ(got, version);
+    EXPECT_TRUE(restored == model);
+    EXPECT_EQ(sparclStoreVerify(reader, nullptr, nullptr, nullptr), sparclSuccess) << error();
+    EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
+  }
+  sparclStoreOptions_t named() const {
+    sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
+    options.anchor_every = 4;
+    options.model_id = "policy";
+    return options;
+  }
+  sparclStore_t open_with(const sparclStoreOptions_t& options) const {
+    sparclStore_t store = nullptr;
+    EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclSuccess) << error();
+    return store;
+  }
+};
+
+TEST_F(StorePublisher, ItsVersionsAreInItsStoreAndGoOnAfterARestart) {
+  StoredModel trained;
+  const sparclStore_t store = open();
+  sparclPublisher_t own = publisher(trained, store);
+  ASSERT_NE(own, nullptr);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess) << "the publisher does not need the handle";
+  for (std::uint64_t version = 1; version <= 20; ++version) {
+    if (version != 7) trained.train(version);  // one version changes nothing
+    ASSERT_EQ(sparclPublish(own, version), sparclSuccess) << error();
+  }
+  ASSERT_EQ(sparclPublisherWaitStored(own, 20, 60), sparclSuccess) << error();
+  expect_newest(trained, 20);
+  EXPECT_EQ(sparclPublisherWaitStored(own, 21, 0), sparclTimeout) << error();
+  ASSERT_EQ(sparclPublisherDestroy(own), sparclSuccess);
+
+  const sparclStore_t again = open();
+  own = publisher(trained, again);
+  trained.train(30);
+  EXPECT_EQ(sparclPublish(own, 20), sparclInvalidArgument);
+  EXPECT_NE(error().find("version 20, the newest of the store"), std::string::npos) << error();
+  ASSERT_EQ(sparclPublish(own, 21), sparclSuccess) << error();
+  ASSERT_EQ(sparclPublisherDestroy(own), sparclSuccess) << "it writes what waits";
+  expect_newest(trained, 21);
+  std::uint64_t anchors = 0;
+  const auto count = [](const sparclStoreVersion_t* each, void* arg) {
+    *static_cast<std::uint64_t*>(arg) += each->anchor_bytes > 0 ? 1 : 0;
+  };
+  ASSERT_EQ(sparclStoreList(again, count, &anchors), sparclSuccess) << error();
+  EXPECT_LE(anchors, 6u) << "each version but the first is a delta, also the one after the restart";
+  EXPECT_EQ(sparclStoreClose(again), sparclSuccess);
+}
+
+TEST_F(StorePublisher, AStoreThatFailsIsNamedAndCatchesUp) {
+  if (sparcl::test::is_over_s3()) GTEST_SKIP() << "the folder of a store is taken away";
+  StoredModel trained;
+  const sparclStore_t store = open();
+  const sparclPublisher_t own = publisher(trained, store);
+  ASSERT_EQ(sparclPublish(own, 1), sparclSuccess) << error();
+  ASSERT_EQ(sparclPublisherWaitStored(own, 1, 60), sparclSuccess) << error();
+  const std::string path = folder_ + "/a/store";
+  fs::rename(path, path + ".away");
+  std::ofstream(path) << "no folder";
+  trained.train(2);
+  ASSERT_EQ(sparclPublish(own, 2), sparclSuccess) << "replicas get it: " << error();
+  EXPECT_EQ(sparclPublisherWaitStored(own, 2, 60), sparclSystemError);
+  EXPECT_NE(error().find(path), std::string::npos) << error();
+  EXPECT_NE(error().find("version 2 is not there"), std::string::npos) << error();
+  fs::remove(path);
+  fs::rename(path + ".away", path);
+  trained.train(3);
+  ASSERT_EQ(sparclPublish(own, 3), sparclSuccess) << error();
+  EXPECT_EQ(sparclPublisherWaitStored(own, 3, 60), sparclSuccess) << error();
+  expect_newest(trained, 3);
+  ASSERT_EQ(sparclPublisherDestroy(own), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+}
+
+TEST_F(StorePublisher, AnotherWriterStopsItAndBadArgumentsAreNamed) {
+  StoredModel trained, other;
+  const sparclStore_t store = open(), rival = open();
+  const sparclPublisher_t own = publisher(trained, store);
+  other.train(7);
+  ASSERT_EQ(sparclStorePublish(rival, other.state(), 1), sparclSuccess) << error();
+  ASSERT_EQ(sparclPublish(own, 1), sparclSuccess) << error();
+  EXPECT_EQ(sparclPublisherWaitStored(own, 1, 60), sparclStale) << error();
+  ASSERT_EQ(sparclPublish(own, 2), sparclSuccess) << error();
+  EXPECT_EQ(sparclPublisherWaitStored(own, 2, 60), sparclStale) << "it stays stopped";
+  expect_newest(other, 1);
+  EXPECT_EQ(sparclPublisherDestroy(own), sparclSuccess);
+
+  StoredModel alone;
+  sparclPublisher_t without = nullptr;
+  ASSERT_EQ(sparclPublisherCreate(&without, alone.state(), nullptr), sparclSuccess) << error();
+  EXPECT_EQ(sparclPublisherWaitStored(without, 1, 0), sparclInvalidUsage);
+  EXPECT_EQ(sparclPublisherWaitStored(nullptr, 1, 0), sparclInvalidArgument);
+  EXPECT_EQ(sparclPublisherDestroy(without), sparclSuccess);
+  StoredModel small(1000);
+  sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  options.store = store;
+  EXPECT_EQ(sparclPublisherCreate(&without, small.state(), &options), sparclMismatch) << error();
+  for (const sparclStore_t each : {store, rival}) EXPECT_EQ(sparclStoreClose(each), sparclSuccess);
+}
+
+TEST_F(StorePublisher, ReadersWithTrustedKeysRefuseWhatTheseHaveNotSigned) {
+  StoredModel trained, follower;
+  const std::string key = write_key("key", kKey), trusted = write_key("key.pub", kPublicKey),
+                    strangers = write_key("other.pub", kOtherPublicKey);
+  sparclStoreOptions_t options = named();
+  options.key_path = key.c_str();
+  const sparclStore_t store = open_with(options);
+  for (std::uint64_t version = 1; version <= 17; ++version) {
+    trained.train(version);
+    ASSERT_EQ(sparclStorePublish(store, trained.state(), version), sparclSuccess) << error();
+  }
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+
+  options = named();
+  options.trust_path = trusted.c_str();
+  const sparclStore_t reader = open_with(options);
+  ASSERT_EQ(sparclStoreRestore(reader, follower.state(), 0, nullptr), sparclSuccess) << error();
+  EXPECT_TRUE(follower == trained);
+  EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
+
+  options.trust_path = strangers.c_str();
+  const sparclStore_t other = open_with(options);
+  StoredModel empty;
+  EXPECT_EQ(sparclStoreRestore(other, empty.state(), 0, nullptr), sparclUnauthorized) << error();
+  EXPECT_NE(error().find("commits/"), std::string::npos) << error();
+  EXPECT_EQ(sparclStoreClose(other), sparclSuccess);
+
+  options = named();
+  options.model_id = "critic";
+  const sparclStore_t wrong = open_with(options);
+  EXPECT_EQ(sparclStoreRestore(wrong, empty.state(), 0, nullptr), sparclMismatch) << error();
+  EXPECT_NE(error().find("policy"), std::string::npos) << error();
+  EXPECT_EQ(sparclStoreClose(wrong), sparclSuccess);
+
+  // A writer without the key: its version is refused, and what is held stays.
+  const sparclStore_t unsigned_writer = open_with(named());
+  StoredModel forged;
+  ASSERT_EQ(sparclStorePublish(unsigned_writer, forged.state(), 18), sparclSuccess) << error();
+  EXPECT_EQ(sparclStoreClose(unsigned_writer), sparclSuccess);
+  options = named();
+  options.trust_path = trusted.c_str();
+  const sparclStore_t careful = open_with(options);
+  EXPECT_EQ(sparclStoreRestore(careful, follower.state(), 0, nullptr), sparclUnauthorized);
+  EXPECT_NE(error().find("it is not signed"), std::string::npos) << error();
+  EXPECT_TRUE(follower == trained);
+  EXPECT_EQ(sparclStoreClose(careful), sparclSuccess);
+}
+
+TEST_F(StorePublisher, OptionsOfKeysThatMeanNothingAreRefused) {
+  const std::string trusted = write_key("key.pub", kPublicKey);
+  sparclStore_t store = nullptr;
+  sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
+  options.trust_path = trusted.c_str();
+  EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclInvalidArgument);
+  EXPECT_NE(error().find("model_id"), std::string::npos) << error();
+  options = named();
+  options.trust_threshold = 2;
+  EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclInvalidArgument);
+  options.trust_path = trusted.c_str();
+  EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclInvalidArgument)
+      << "one key cannot sign twice";
+  options = named();
+  options.key_path = "";
+  EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &options), sparclInvalidArgument);
+  options.key_path = trusted.c_str();
+  EXPECT_NE(sparclStoreOpen(&store, url().c_str(), &options), sparclSuccess) << "a public key";
+}
+
+}  // namespace

@@ -1,0 +1,182 @@
+// `sparcl publish --store`, and `sparcl subscribe` and `sparcl store restore` from a store.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_folder.hpp"
+#include "tests/tools/background_program.hpp"
+#include "tests/tools/tools_support.hpp"
+
+namespace sparcl::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StorePublish : public testing::Test {
+ protected:
+  std::string at(std::string_view name) const { return folder_ / name; }
+  // A file of the next state.
+  std::string next_file(const std::string& name) {
+    change(tensors_, 0.01, ++seed_);
+    write_model(at(name), tensors_);
+    return at(name);
+  }
+  nlohmann::json versions() const {
+    const ProgramRun list = run_program({"store", "list", url_, "--json"});
+    EXPECT_EQ(list.exit_code, 0) << list.err;
+    nlohmann::json numbers = nlohmann::json::array();
+    for (const nlohmann::json& each : list.json()["versions"]) numbers.push_back(each["version"]);
+    return numbers;
+  }
+
+  TempFolder folder_;
+  std::string url_ = "file:" + (folder_ / "store");
+  Tensors tensors_ = small_model();
+  std::uint64_t seed_ = 0;
+};
+
+TEST_F(StorePublish, AFileFollowsAndEachVersionComesBack) {
+  const std::string a = next_file("a.safetensors"), b = next_file("b.safetensors");
+  const ProgramRun published = run_program({"publish", a, b, "--store", url_});
+  ASSERT_EQ(published.exit_code, 0) << published.err;
+  EXPECT_THAT(published.out, HasSubstr("version 1: " + a + ", the first"));
+  BackgroundProgram follower({"subscribe", url_, "-o", at("f.safetensors"), "--poll", "0.05",
+                              "--until", "3", "--exec", "echo $SUBSCRIBED_VERSION >>" + at("ran")});
+  EXPECT_EQ(follower.version(2)["source"], "anchor") << follower.err();
+  expect_same(at("f.safetensors"), b);
+  const std::string c = next_file("c.safetensors");
+  ASSERT_EQ(run_program({"publish", c, "--store", url_}).exit_code, 0);
+  EXPECT_EQ(follower.exit_code(), 0) << follower.err();
+  EXPECT_EQ(follower.version(3)["source"], "delta");
+  expect_same(at("f.safetensors"), c);
+  EXPECT_EQ(read_text(at("ran")), "2\n3\n");
+
+  const nlohmann::json restored =
+      run_program({"store", "restore", url_, "-o", at("f.safetensors"), "--version", "1", "--json"})
+          .json();
+  EXPECT_EQ(restored["version"], 1);
+  expect_same(at("f.safetensors"), a);
+  const nlohmann::json held =
+      run_program({"store", "restore", url_, "-o", at("f.safetensors"), "--version", "1", "--json"})
+          .json();
+  EXPECT_EQ(held["source"], "held") << "nothing is read";
+  const ProgramRun none =
+      run_program({"store", "restore", url_, "-o", at("f.safetensors"), "--version", "9"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("no version 9"));
+  expect_same(at("f.safetensors"), a);
+}
+
+TEST_F(StorePublish, FoldersOfShardsComeBackAsTheyWere) {
+  write_shards(at("one"), tensors_, 3);
+  ASSERT_EQ(run_program({"publish", at("one"), "--store", url_}).exit_code, 0);
+  ASSERT_EQ(run_program({"store", "restore", url_, "-o", at("back")}).exit_code, 0);
+  expect_same(at("one"), at("back"));
+}
+
+TEST_F(StorePublish, AfterARestartOldFilesArePassedOver) {
+  fs::create_directory(at("watched"));
+  next_file("watched/step_1.safetensors");
+  next_file("watched/step_2.safetensors");
+  const std::vector<std::string> watch{"publish", "--watch", at("watched"), "--store", url_};
+  {
+    BackgroundProgram publisher(watch);
+    EXPECT_FALSE(publisher.version(2).is_null()) << publisher.err();
+    EXPECT_EQ(publisher.end_by(SIGTERM), 0);
+  }
+  next_file("watched/step_3.safetensors");
+  {
+    BackgroundProgram again(watch);
+    EXPECT_FALSE(again.line_with("file", at("watched/step_3.safetensors")).is_null())
+        << again.err();
+    EXPECT_THAT(again.err(), HasSubstr("passed over"));
+    EXPECT_EQ(again.end_by(SIGTERM), 0);
+  }
+  EXPECT_EQ(versions().size(), 3u) << versions();
+  // None of these is what the store holds: the last one is its next version.
+  fs::remove(at("watched/step_3.safetensors"));
+  next_file("watched/step_4.safetensors");
+  {
+    BackgroundProgram again(watch);
+    EXPECT_FALSE(again.line_with("file", at("watched/step_4.safetensors")).is_null())
+        << again.err();
+    EXPECT_EQ(again.end_by(SIGTERM), 0);
+  }
+  EXPECT_EQ(versions().size(), 4u) << versions();
+  ASSERT_EQ(run_program({"store", "restore", url_, "-o", at("f.safetensors")}).exit_code, 0);
+  expect_same(at("f.safetensors"), at("watched/step_4.safetensors"));
+}
+
+TEST_F(StorePublish, VersionsFromNamesAreTheStoresVersions) {
+  const std::string seven = next_file("step_7.safetensors"), nine = next_file("step_9.safetensors");
+  const std::vector<std::string> both{"publish",        seven,  nine,    "--store", url_,
+                                      "--version-from", "name", "--json"};
+  ASSERT_EQ(run_program(both).exit_code, 0);
+  EXPECT_EQ(versions(), nlohmann::json({7, 9}));
+  const ProgramRun again = run_program(both);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(again.out, "") << "nothing was published";
+  EXPECT_EQ(versions(), nlohmann::json({7, 9}));
+  next_file("step_9.safetensors");
+  const ProgramRun other = run_program(both);
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_THAT(other.err, HasSubstr("another version 9"));
+}
+
+TEST_F(StorePublish, ReplicasAndTheStoreGetTheSameVersions) {
+  const std::string a = next_file("a.safetensors"), b = next_file("b.safetensors");
+  BackgroundProgram publisher(
+      {"publish", a, b, "--store", url_, "--listen", "127.0.0.1:0", "--exit-when-acked", "1"});
+  const ProgramRun replica = run_program(
+      {"subscribe", publisher.address(), "-o", at("r.safetensors"), "--until", "2", "--json"});
+  EXPECT_EQ(replica.exit_code, 0) << replica.err;
+  EXPECT_EQ(publisher.exit_code(), 0) << publisher.err();
+  EXPECT_GT(publisher.version(2)["stored_bytes"], 0);
+  ASSERT_EQ(run_program({"store", "restore", url_, "-o", at("s.safetensors")}).exit_code, 0);
+  expect_same(at("r.safetensors"), b);
+  expect_same(at("s.safetensors"), b);
+}
+
+TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
+  for (const char* key : {"key", "other"}) ASSERT_EQ(run_program({"keygen", at(key)}).exit_code, 0);
+  const std::string a = next_file("a.safetensors");
+  ASSERT_EQ(
+      run_program({"publish", a, "--store", url_, "--key", at("key"), "--model-id", "m"}).exit_code,
+      0);
+  const auto restore = [&](const std::string& key, const std::string& model) {
+    return run_program({"store", "restore", url_, "-o", at("f.safetensors"), "--trust", at(key),
+                        "--model-id", model});
+  };
+  const ProgramRun refused = restore("other.pub", "m");
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr("store/commits/"));
+  EXPECT_EQ(restore("key.pub", "n").exit_code, 3);
+  EXPECT_FALSE(fs::exists(at("f.safetensors")));
+  const ProgramRun taken = restore("key.pub", "m");
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  expect_same(at("f.safetensors"), a);
+}
+
+TEST_F(StorePublish, WrongCommandLinesAreNamed) {
+  const std::string a = next_file("a.safetensors");
+  const auto expect_usage = [](const std::vector<std::string>& arguments, const char* what) {
+    const ProgramRun run = run_program(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(what));
+  };
+  expect_usage({"publish", a, "--store", at("store")}, "file:PATH");
+  expect_usage({"publish", a, "--store", url_, "--exit-when-acked", "1"}, "--listen");
+  expect_usage({"publish", a, "--anchor-every", "3"}, "--store");
+  expect_usage({"subscribe", url_, "-o", at("f"), "--slice", "w:0:0/2"}, "--slice");
+  expect_usage({"store", "restore", url_, "-o", at("f"), "--trust", a}, "--model-id");
+  EXPECT_FALSE(fs::exists(at("store")));
+  const ProgramRun missing = run_program({"store", "restore", url_, "-o", at("f.safetensors")});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("cannot be opened"));
+  const ProgramRun empty =
+      run_program({"subscribe", url_, "-o", at("f.safetensors"), "--timeout", "0.2"});
+  EXPECT_EQ(empty.exit_code, 1);
+  EXPECT_THAT(empty.err, HasSubstr("there is no version yet"));
+}
+
+}  // namespace
+}  // namespace sparcl::test

@@ -1,0 +1,185 @@
+#include "tools/sparcl/store_follower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "src/base/shown_text.hpp"
+#include "src/net/socket.hpp"
+#include "src/store/version_reader.hpp"
+#include "tools/sparcl/console.hpp"
+#include "tools/sparcl/open_chain.hpp"
+#include "tools/sparcl/replica_file.hpp"
+#include "tools/sparcl/shell_command.hpp"
+#include "tools/sparcl/signals.hpp"
+#include "tools/sparcl/trouble_teller.hpp"
+
+namespace sparcl::tool {
+namespace {
+
+Result<store::ChainTrustRef> trust_of(const FollowOptions& options) {
+  store::ChainTrust trust{.model_id = options.model_id};
+  if (!options.trust_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
+                            trust::TrustedKeys::load(options.trust_path, options.trust_threshold));
+    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
+  }
+  return std::make_shared<const store::ChainTrust>(std::move(trust));
+}
+
+// The file, the memory beside it, and the store.
+class StoreFollower {
+ public:
+  static Result<std::unique_ptr<StoreFollower>> open(const FollowOptions& options, bool as_json) {
+    SPARCL_RETURN_IF_ERROR(ReplicaFile::check(options.output));
+    SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust, trust_of(options));
+    SPARCL_ASSIGN_OR_RETURN(auto chain,
+                            open_chain(options.url, store::Missing::kIsMade, std::move(trust)));
+    return std::unique_ptr<StoreFollower>(new StoreFollower(options, std::move(chain), as_json));
+  }
+  ~StoreFollower() { lease_.release(); }
+  StoreFollower(const StoreFollower&) = delete;
+  StoreFollower& operator=(const StoreFollower&) = delete;
+
+  // The version that the file holds; 0: none.
+  std::uint64_t written() const { return written_; }
+
+  // InProgress: the store is empty.
+  Status bring_to(std::uint64_t version) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
+                            chain_->chain.newest());
+    if (!newest)
+      return Status(
+          Code::kInProgress,
+          fmt::format("{}: there is no version yet: is the address right?", options_.url));
+    if (version == 0 && newest->version == written_) return {};
+    if (memory_ == nullptr) SPARCL_RETURN_IF_ERROR(begin(*newest));
+    const double begin = net::monotonic_seconds();
+    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
+                            reader_.restore(version, held_, chain_state(*memory_)));
+    held_ = restored.record.target();
+    SPARCL_RETURN_IF_ERROR(
+        write(restored.record)
+            .with_prefix(fmt::format("version {} could not be written safely: ", held_->version)));
+    written_ = held_->version;
+    tell(restored, net::monotonic_seconds() - begin);
+    return {};
+  }
+
+ private:
+  StoreFollower(const FollowOptions& options, std::unique_ptr<OpenChain> chain, bool as_json)
+      : options_(options),
+        chain_(std::move(chain)),
+        lease_(*chain_->objects, options.lease_seconds > 0
+                                     ? static_cast<std::int64_t>(std::ceil(options.lease_seconds))
+                                     : store::kLeaseSeconds),
+        reader_(chain_->chain, lease_),
+        as_json_(as_json) {}
+
+  Status begin(const store::VersionRecord& newest) {
+    SPARCL_ASSIGN_OR_RETURN(const StoredModel stored, read_stored_model(chain_->chain, newest));
+    SPARCL_ASSIGN_OR_RETURN(ReplicaFile file,
+                            ReplicaFile::open(options_.output, stored.model.layout));
+    SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<ModelMemory> memory,
+                            ModelMemory::create(stored.model.schema));
+    if (const Status status = file.read_into(*memory); !status.ok()) {
+      if (status.code() == Code::kMismatch && !options_.may_replace)
+        return status.with_prefix(
+            "the checkpoint that is there is another model's, and would be replaced: give another "
+            "output, or --replace: ");
+      print_note(fmt::format("all bytes have to be read, and then replace what is there: {}",
+                             status.message()));
+    }
+    if (file.holds()) {
+      SPARCL_ASSIGN_OR_RETURN(held_, reader_.find_state(*file.holds()));
+    }
+    file_.emplace(std::move(file));
+    memory_ = std::move(memory);
+    return {};
+  }
+
+  Status write(const store::VersionRecord& record) {
+    return file_->write(*memory_, record.target_hash);
+  }
+
+  void tell(const store::RestoredVersion& restored, double seconds) const {
+    const store::VersionRecord& record = restored.record;
+    const char* const source = restored.objects == 0 ? "held"
+                               : restored.by_anchor  ? "anchor"
+                                                     : "delta";
+    print_news(
+        as_json_,
+        {{"version", record.version},
+         {"hash", to_hex(record.target_hash)},
+         {"objects", restored.objects},
+         {"bytes", restored.object_bytes},
+         {"bytes_dense", memory_->byte_count()},
+         {"source", source},
+         {"seconds", seconds}},
+        fmt::format("version {}: {} of {} in {} objects ({}), {:.3f} s, {}\n", record.version,
+                    human_bytes(restored.object_bytes), human_bytes(memory_->byte_count()),
+                    restored.objects, source, seconds, to_hex(record.target_hash)));
+    if (options_.command.empty()) return;
+    const Status run =
+        run_shell(options_.command, {{"SUBSCRIBED_VERSION", std::to_string(record.version)},
+                                     {"SUBSCRIBED_FILE", file_->path()}});
+    if (!run.ok())
+      print_warning(fmt::format("--exec after version {}: {}", record.version, run.message()));
+  }
+
+  const FollowOptions& options_;
+  std::unique_ptr<OpenChain> chain_;
+  store::Lease lease_;
+  store::VersionReader reader_;
+  bool as_json_;
+  std::optional<ReplicaFile> file_;
+  std::unique_ptr<ModelMemory> memory_;
+  std::optional<model::HeldVersion> held_;  // by the memory
+  std::uint64_t written_ = 0;
+};
+
+// Waiting does not change them: before there is a version they end the command.
+bool is_lasting(Code code) {
+  return code == Code::kMismatch || code == Code::kUnauthorized || code == Code::kUnsupported ||
+         code == Code::kInvalidArgument || code == Code::kOutOfMemory;
+}
+
+}  // namespace
+
+Status follow_store(const FollowOptions& options, bool as_json) {
+  stop_on_signals();
+  SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<StoreFollower> follower,
+                          StoreFollower::open(options, as_json));
+  TroubleTeller teller;
+  const double begin = net::monotonic_seconds();
+  while (!stop_is_asked()) {
+    const Status status = follower->bring_to(0);
+    const double now = net::monotonic_seconds();
+    const bool has_version = follower->written() != 0;
+    if (!status.ok() && !has_version && is_lasting(status.code())) return status;
+    teller.note(status, now);
+    if (status.ok()) teller.restart(now);
+    if (has_version && options.until != 0 && follower->written() >= options.until) return {};
+    const double waited = has_version && options.until == 0 ? 0
+                          : has_version                     ? teller.lasts(now)
+                                                            : now - begin;
+    if (!status.ok() && waited >= options.timeout_s)
+      return status.with_prefix(fmt::format("nothing came for {:g} s: ", options.timeout_s));
+    (void)wait_for_stop(options.poll_s);
+  }
+  return {};
+}
+
+Status restore_from_store(const FollowOptions& options, std::uint64_t version, bool as_json) {
+  SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<StoreFollower> follower,
+                          StoreFollower::open(options, as_json));
+  const Status status = follower->bring_to(version);
+  return status.code() == Code::kInProgress
+             ? Status(Code::kInvalidArgument, std::string(status.message()))
+             : status;
+}
+
+}  // namespace sparcl::tool

@@ -1,0 +1,71 @@
+#include "tools/sparcl/version_store.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "src/store/address/open_store.hpp"
+#include "tools/sparcl/open_chain.hpp"
+
+namespace sparcl::tool {
+
+Result<std::unique_ptr<VersionStore>> VersionStore::open(const StoreChoice& choice) {
+  SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(choice.url, store::Missing::kIsMade));
+  std::unique_ptr<VersionStore> made(new VersionStore(std::move(objects)));
+  store::ChainTrust trust{.model_id = choice.model_id};
+  if (!choice.key_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.keys, trust::SigningKeys::load(choice.key_path));
+  }
+  store::WriterOptions& options = made->options_;
+  options.trust = std::make_shared<const store::ChainTrust>(std::move(trust));
+  if (choice.anchor_every > 0) options.anchor_every = choice.anchor_every;
+  options.keep.versions = choice.keep_versions;
+  if (choice.lease_seconds > 0)
+    options.keep.lease_s = static_cast<std::int64_t>(std::ceil(choice.lease_seconds));
+  options.single_writer = choice.single_writer;
+  store::Chain chain(*made->objects_, options.trust);
+  SPARCL_ASSIGN_OR_RETURN(made->first_, chain.newest());
+  return made;
+}
+
+Status VersionStore::begin(const ModelMemory& memory) {
+  if (writer_ != nullptr) return {};
+  SPARCL_ASSIGN_OR_RETURN(writer_,
+                          store::ChainWriter::open(*objects_, chain_state(memory), options_));
+  return {};
+}
+
+Result<VersionStore::Stored> VersionStore::publish(std::uint64_t version, const ModelMemory& memory,
+                                                   const Hash128& hash, const model::Layout& layout,
+                                                   std::span<const model::SideFile> side_files,
+                                                   bool has_settled) {
+  Stored stored;
+  if (first_ && version <= first_->version) {
+    if (version == first_->version && hash != first_->target_hash)
+      return Status(Code::kMismatch,
+                    fmt::format("{}: it holds another version {}, with the state {} instead of "
+                                "{}: publish to another store",
+                                objects_->location_of(""), version, to_hex(first_->target_hash),
+                                to_hex(hash)));
+    stored.was_there = true;
+    return stored;
+  }
+  const bool is_first_state = first_ && !goes_on_ && hash == first_->target_hash;
+  stored.was_there = is_first_state;
+  stored.waits = first_ && !goes_on_ && !is_first_state && !has_settled;
+  if (stored.waits) return stored;
+  goes_on_ = true;
+  if (stored.was_there) return stored;
+  SPARCL_RETURN_IF_ERROR(begin(memory));
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> description,
+                          describe_files(layout, side_files));
+  SPARCL_RETURN_IF_ERROR(writer_->describe(description));
+  SPARCL_RETURN_IF_ERROR(writer_->publish(version));
+  const store::VersionRecord& newest = *writer_->newest();
+  stored.bytes = newest.delta ? newest.delta->bytes : newest.anchor->bytes;
+  stored.changed = writer_->changed();
+  stored.is_first = !newest.delta;
+  return stored;
+}
+
+}  // namespace sparcl::tool
