@@ -7,6 +7,7 @@
 #include "collectives/broadcast/broadcast_descriptor.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"
+#include "collectives/group/version_round.hpp"
 #include "collectives/masked/masked.hpp"
 #include "collectives/sparse_sum/sparse_all_reduce.hpp"
 #include "collectives/top_k/top_k_all_reduce.hpp"
@@ -30,7 +31,7 @@ comm::CollectiveTable collective_table() {
   static constexpr std::array kTable{&broadcast::kBroadcastDelta,   &broadcast::kBroadcastUpdate,
                                      &broadcast::kBroadcastSparse,  &masked::kAllReduceMasked,
                                      &sparse_sum::kAllReduceSparse, &top_k::kAllReduceTopK,
-                                     &aggregate::kAggregate};
+                                     &aggregate::kAggregate,        &group::kSubscriberNextGroup};
   return kTable;
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sparcl/cpp_basics.hpp"
+#include "sparcl/cpp_communicator.hpp"
 #include "sparcl/cpp_objects.hpp"
 #include "sparcl/cpp_store.hpp"
 #include "sparcl/replication.h"
@@ -95,14 +96,14 @@ class Publisher {
   Handle handle_;
 };
 
-// A replica: the state's tensors hold exactly one published version, and are written in next()
-// alone. It keeps the state; the tensors must outlive it.
+// A replica: the state's tensors hold exactly one published version, and are written in next(),
+// commit() and next_group() alone. It keeps the state; the tensors must outlive it.
 class Subscriber {
  public:
   struct Options {
     std::string model_id = {};
     std::string trust_path = {};  // empty: the key of the secret; without a secret, no signatures
-    std::function<void(std::uint64_t version)> on_swap = {};  // inside next(); must not throw
+    std::function<void(std::uint64_t version)> on_swap = {};  // where it is shown; must not throw
     bool double_buffer = false;    // tensor() stays as it is while next() works
     std::string record_path = {};  // with trusted keys: the next life refuses older versions
     sparclToggle_t relay = sparclDefault;  // pass updates on to other replicas
@@ -147,7 +148,28 @@ class Subscriber {
     check(result);
     return version;
   }
-  // Why the last next() gave nothing: what the subscriber waits for. Else empty.
+  // The newest version that commit() can show; nothing, as of next().
+  std::optional<std::uint64_t> prepare(double seconds) {
+    std::uint64_t version = 0;
+    const sparclResult_t result = sparclSubscriberPrepare(get(), seconds, &version);
+    reason_ = result == sparclTimeout ? sparclGetLastError(nullptr) : "";
+    if (result == sparclTimeout) return {};
+    check(result);
+    return version;
+  }
+  void commit(std::uint64_t version) { check(sparclSubscriberCommit(get(), version)); }
+  // Collective over comm: the version that all its ranks show now; nothing, as of next().
+  std::optional<std::uint64_t> next_group(double seconds, const Comm& comm) {
+    std::uint64_t version = 0;
+    const sparclResult_t result = sparclSubscriberNextGroup(get(), seconds, &version, comm.get());
+    reason_ = result == sparclTimeout ? sparclGetLastError(comm.get()) : "";
+    sparclResult_t health = sparclSuccess;  // a silent rank is a timeout, too, and ends comm
+    if (result == sparclTimeout) check(sparclCommGetAsyncError(comm.get(), &health), comm.get());
+    if (result == sparclTimeout && health == sparclSuccess) return {};
+    check(result, comm.get());
+    return version;
+  }
+  // Why the last of these calls gave nothing: what the subscriber waits for. Else empty.
   const std::string& reason() const { return reason_; }
   // Where tensor i of the version that is held lies; sparclSubscriberTensor says for how long.
   const void* tensor(std::size_t i) const {

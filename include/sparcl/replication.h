@@ -1,11 +1,11 @@
 /** @file
  * Replication: one publisher, and subscribers that hold its newest version (C99).
  *
- * No communicator: publisher and subscribers connect over TCP (docs/guides/replication.md).
+ * Publisher and subscribers connect over TCP, without a communicator (docs/guides/replication.md).
  * Subscribers may join, crash, stall or fall behind without slowing the publisher or other
  * subscribers. A replica always holds exactly one published version.
  *
- * Functions are local. One thread at a time uses a publisher or subscriber, unless a comment says
+ * Functions are local, except sparclSubscriberNextGroup. One thread at a time uses a publisher or subscriber, unless a comment says
  * otherwise. Each owns a thread of the library. A state has one publisher or subscriber at a time,
  * and must outlive it. After fork() only the parent may use them.
  */
@@ -138,9 +138,9 @@ typedef struct {
   const char*
       record_path; /**< with trust_path or secret_path: file that keeps the last version, so that
                       the next subscriber refuses older ones (docs/reference/keys.md); NULL: none */
-  void (*on_swap)(uint64_t version, void* arg); /**< called inside sparclSubscriberNext when the
-                                                     tensors hold a version, and must not call
-                                                     sparclSubscriberNext; NULL: none */
+  void (*on_swap)(uint64_t version, void* arg); /**< called inside the call that shows a
+                                                     version, when the tensors hold it; must not
+                                                     call this subscriber; NULL: none */
   void* arg;
   sparclToggle_t double_buffer; /**< on: a second set of the tensors; see sparclSubscriberTensor */
   sparclToggle_t relay;         /**< pass updates on to other replicas; default: SPARCL_RELAY */
@@ -171,7 +171,8 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
                                                  const sparclSubscriberOptions_t* options);
 
 /** Waits for a newer version and writes it to the tensors. Blocking.
- * Only this call writes the tensors. After an error they are unchanged.
+ * Only this call, sparclSubscriberCommit and sparclSubscriberNextGroup write the tensors. After an
+ * error they are unchanged.
  * @param seconds until sparclTimeout
  * @param version written: the version that the tensors now hold; may be NULL
  * @retval sparclTimeout no newer version came in time
@@ -189,10 +190,43 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,
                                                uint64_t* version);
 
+/** Waits for a newer version and checks it, without writing the tensors. Blocking.
+ * If updates lead to it in several steps, sparclSubscriberCommit decodes all but the first. A
+ * second call returns the same version, or a newer one.
+ * @param seconds until sparclTimeout
+ * @param version written: the newest version that can be shown; may be NULL
+ * @return errors as of sparclSubscriberNext */
+SPARCL_API sparclResult_t sparclSubscriberPrepare(sparclSubscriber_t subscriber, double seconds,
+                                                  uint64_t* version);
+
+/** Writes a prepared version to the tensors: this one, even if newer ones have come.
+ * After an error the tensors are unchanged. If one of several steps fails and cannot be undone, the
+ * error says so, and sparclSubscriberVersion tells which version the tensors hold.
+ * @param version one that sparclSubscriberPrepare has told, or the shown version: then nothing
+ *   changes
+ * @retval sparclInvalidUsage the version is not prepared
+ * @retval sparclWrongBase it was prepared and cannot be shown any more: prepare again
+ * @retval sparclCorrupt the tensors were damaged; their blocks are fetched again */
+SPARCL_API sparclResult_t sparclSubscriberCommit(sparclSubscriber_t subscriber, uint64_t version);
+
+/** Waits for a newer version, and shows it on all ranks of a group, or on none.
+ * Collective over comm, blocking: each rank passes a subscriber of its own, whose tensors may be
+ * another part of the model. All ranks return the same result and version. After an error no rank
+ * shows a new version, except after a failure during the commit: sparclSubscriberVersion then tells
+ * what this rank shows. Call again, after a rank's death with a new communicator: ranks that show
+ * the version wait for the others. An error of a subscriber, such as a timeout, leaves comm usable.
+ * @param seconds until sparclTimeout; the shortest time of all ranks counts
+ * @param version written: the version that all ranks show now; may be NULL
+ * @param comm must not have calls in flight that another rank waits for
+ * @return errors as of sparclSubscriberNext: that of the first rank that has one
+ * @retval sparclRemoteError a rank is lost, and poisons comm; or a publisher is not there */
+SPARCL_API sparclResult_t sparclSubscriberNextGroup(sparclSubscriber_t subscriber, double seconds,
+                                                    uint64_t* version, sparclComm_t comm);
+
 /** Gives the memory of a tensor of the shown version, for reading. From any thread.
- * Without double_buffer: the tensor of the state. With double_buffer a version is prepared beside
- * the shown one, and sparclSubscriberNext switches. The memory that was given before stays
- * unchanged until the second call of sparclSubscriberNext begins. Ask again after each call.
+ * Without double_buffer: the tensor of the state. With double_buffer a version is made beside the
+ * shown one, and then the two are exchanged. The memory that was given before stays unchanged until
+ * the second call that shows a version begins. Ask again after each such call.
  * @param i number of the tensor, from 0, in the order of adding
  * @param data written; valid until the subscriber is destroyed */
 SPARCL_API sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i,
@@ -204,7 +238,7 @@ SPARCL_API sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, 
 SPARCL_API sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held,
                                                   uint64_t* newest);
 
-/** Limits sparclSubscriberNext to versions up to `version`. From any thread.
+/** Limits the versions that are shown to those up to `version`. From any thread.
  * Set the limit right after sparclSubscriberCreate, because one update may span several versions.
  * The version before the shown one is possible while its old values are kept: the next
  * sparclSubscriberNext goes back without the network.

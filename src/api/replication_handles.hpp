@@ -89,6 +89,12 @@ struct sparclPublisher {
   std::optional<sparcl::replication::Publisher::PublishReport> last_report;
 };
 
+// What the tensors of a subscriber hold after a call that may have written them: its state knows it.
+namespace sparcl::api {
+Status note_swap(sparclSubscriber& subscriber,
+                 const Result<replication::Subscriber::Swap>& swap);
+}
+
 struct sparclSubscriber {
   sparcl::api::OwnHandle<sparclSubscriber> handle{this};
   std::unique_ptr<sparcl::api::AttachedState> attached;

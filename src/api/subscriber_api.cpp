@@ -112,17 +112,26 @@ Status next(sparclSubscriber& subscriber, double seconds, std::uint64_t* version
   const Result<Subscriber::Swap> swap =
       sparcl::api::wait_long("sparclSubscriberNext", seconds,
                              [&](double piece) { return subscriber.subscriber->next(piece); });
-  sparclState& state = subscriber.attached->state();
-  const sparcl::model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
-  if (!swap.ok()) {
-    state.is_torn = state.is_torn || (mirrored != nullptr && mirrored->is_torn());
-    return swap.status();
-  }
-  if (!subscriber.has_buffers) {
-    state.version = swap->version;
-    state.is_torn = false;
-  }
+  SPARCL_RETURN_IF_ERROR(sparcl::api::note_swap(subscriber, swap));
   if (version != nullptr) *version = swap->version;
+  return {};
+}
+
+// Timeout, or why nothing comes: there is nothing to show.
+Result<std::uint64_t> prepare_once(Subscriber& subscriber, double seconds) {
+  SPARCL_ASSIGN_OR_RETURN(const Subscriber::Prepared prepared, subscriber.prepare(seconds));
+  if (prepared.ready.empty()) return subscriber.nothing_newer(seconds);
+  return prepared.ready.back().version;
+}
+
+Status prepare(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
+  if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::uint64_t prepared,
+      sparcl::api::wait_long("sparclSubscriberPrepare", seconds, [&](double piece) {
+        return prepare_once(*subscriber.subscriber, piece);
+      }));
+  if (version != nullptr) *version = prepared;
   return {};
 }
 
@@ -142,6 +151,19 @@ Status tensor(const sparclSubscriber& subscriber, std::size_t i, const void** da
 
 }  // namespace
 
+Status sparcl::api::note_swap(sparclSubscriber& subscriber, const Result<Subscriber::Swap>& swap) {
+  sparclState& state = subscriber.attached->state();
+  const model::DeviceTensors* const mirrored = subscriber.attached->mirrored();
+  if (!swap.ok()) {
+    state.is_torn = state.is_torn || (mirrored != nullptr && mirrored->is_torn());
+    return swap.status();
+  }
+  if (subscriber.has_buffers) return {};
+  state.version = swap->version;
+  state.is_torn = false;
+  return {};
+}
+
 extern "C" {
 
 sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber, sparclState_t state,
@@ -156,6 +178,18 @@ sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double second
                                     uint64_t* version) {
   return with_subscriber(__func__, subscriber,
                          [&](sparclSubscriber& own) { return next(own, seconds, version); });
+}
+
+sparclResult_t sparclSubscriberPrepare(sparclSubscriber_t subscriber, double seconds,
+                                       uint64_t* version) {
+  return with_subscriber(__func__, subscriber,
+                         [&](sparclSubscriber& own) { return prepare(own, seconds, version); });
+}
+
+sparclResult_t sparclSubscriberCommit(sparclSubscriber_t subscriber, uint64_t version) {
+  return with_subscriber(__func__, subscriber, [&](sparclSubscriber& own) {
+    return sparcl::api::note_swap(own, own.subscriber->commit(version));
+  });
 }
 
 sparclResult_t sparclSubscriberVersion(sparclSubscriber_t subscriber, uint64_t* held,

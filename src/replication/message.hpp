@@ -21,6 +21,8 @@ namespace sparcl::replication {
 
 // Updates that a sender has under way before the first of them is acknowledged.
 constexpr std::size_t kMaxUpdatesAhead = 2;
+// The same up to the version of a PIN, if they are few bytes.
+constexpr std::size_t kMaxUpdatesToPin = 200;
 
 constexpr std::uint16_t kProtocolVersion = 8;
 constexpr std::size_t kHeadBytes = 20;

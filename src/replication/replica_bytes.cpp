@@ -232,7 +232,7 @@ bool ReplicaMachine::may_lead_on() const {
 bool ReplicaMachine::may_apply() const { return may_lead_on() && staged_.front()->is_checked(); }
 
 bool ReplicaMachine::has_reason() const {
-  return !damage_.ok() || !lasting_.ok() || tells_age_ || wants_back() || may_apply();
+  return has_trouble_to_tell() || wants_back() || may_apply();
 }
 
 bool ReplicaMachine::is_as_far_as_it_goes() const {

@@ -84,7 +84,8 @@ Hello ReplicaMachine::hello(UpstreamKind to, const HelloFacts& facts) {
                            !damaged->blocks.block_hashes.empty();
   if (to_publisher) told_damage_.clear();
   if (says_damage) told_damage_ = serialise(damaged->blocks);
-  if (to_publisher) told_pin_ = pin_.version;
+  const std::uint64_t stop = tell_stop();
+  if (to_publisher) told_pin_ = stop;
   told_held_ = held_;
   return {kProtocolVersion,
           options_.model_id,
@@ -97,7 +98,7 @@ Hello ReplicaMachine::hello(UpstreamKind to, const HelloFacts& facts) {
           facts.port,
           facts.shares_memory,
           options_.name,
-          pin_.version,
+          stop,
           says_damage,
           is_vouched(),
           tip_is_vouched(),
@@ -173,8 +174,9 @@ void ReplicaMachine::tell(const Ack& ack) {
 void ReplicaMachine::on_turn() {
   if (!publisher_.is_ready()) return;
   if (std::exchange(has_news_, false)) tell(Ack{AckStage::kHeld, held_, is_vouched()});
-  if (std::exchange(told_pin_, pin_.version) != pin_.version)
-    send(UpstreamKind::kPublisher, MessageType::kPin, replication::Pin{pin_.version});
+  const std::uint64_t stop = tell_stop();
+  if (std::exchange(told_pin_, stop) != stop)
+    send(UpstreamKind::kPublisher, MessageType::kPin, replication::Pin{stop});
 }
 
 // --- messages ---
@@ -306,7 +308,7 @@ void ReplicaMachine::leave_if_silent(double now) {
 
 // Another parent might give it.
 bool ReplicaMachine::wants_from_parent() const {
-  return newest_ > tip().version && chain_length() < kMaxUpdatesAhead;
+  return newest_ > tip().version && may_come_more();
 }
 
 void ReplicaMachine::on_begin_anew() {

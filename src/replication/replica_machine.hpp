@@ -6,12 +6,14 @@
 // The connection to the publisher is always kept: the publisher says where updates come from, and
 // hears what is held. If a parent fails, updates come from the publisher again.
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/repeated_messages.hpp"
 #include "src/replication/freshness.hpp"
@@ -23,6 +25,14 @@ namespace sparcl::replication {
 
 // This trouble lasts until a user changes the replica or the publisher.
 bool is_lasting(Code trouble);
+
+// A version that can be shown. Epochs come first: a later publisher's versions are newer, whatever
+// their numbers.
+struct PreparedVersion {
+  std::uint64_t epoch = 0;
+  std::uint64_t version = 0;  // 0: none
+  friend auto operator<=>(const PreparedVersion&, const PreparedVersion&) = default;
+};
 
 class ReplicaMachine {
  public:
@@ -104,10 +114,23 @@ class ReplicaMachine {
 
   // before: the version that next() can go back to; else why there is none.
   Status on_pin(std::uint64_t version, const std::optional<HeldVersion>& before, const char* why);
+  // All updates up to this version are wanted now, though none of them is applied meanwhile. 0: as
+  // many as usual.
+  void on_want(std::uint64_t version);
+
+  // --- prepare() and commit() ---
+
+  // The versions that commit() could show, in the order of the updates; empty: none.
+  std::vector<PreparedVersion> ready() const;
+  // The updates that lead to one of them; 0: it is none of them.
+  std::size_t steps_to(std::uint64_t version) const;
+  bool may_come_more() const;  // updates, before one of them is applied
+  bool is_prepared_as_far_as_it_goes() const;
 
   // --- next() ---
 
-  bool has_reason() const;   // to look
+  bool has_reason() const;  // to look
+  bool has_trouble_to_tell() const { return !damage_.ok() || !lasting_.ok() || tells_age_; }
   bool may_apply() const;    // the first of what is staged, which is checked
   bool may_lead_on() const;  // the first of what is staged, checked or not
   bool wants_back() const { return pin_.to == replica_phase::Pin::To::kBack; }
@@ -202,6 +225,8 @@ class ReplicaMachine {
   std::unique_ptr<StagedUpdate> take_partial();
   void interrupt();
   void drop_past_pin();
+  std::uint64_t tell_stop();
+  bool has_room(std::uint64_t stream_bytes) const;
   void forget_other_epochs(std::uint64_t epoch);
 
   // Counts a held version no more whose keys are not trusted any more.
@@ -261,6 +286,8 @@ class ReplicaMachine {
   std::deque<Commit> announced_;        // by this publisher: what parents may offer
   HeldVersion told_held_;               // by the last HELLO
   std::uint64_t told_pin_ = 0;          // to this publisher
+  std::uint64_t wanted_ = 0;            // on_want()
+  bool has_told_stop_ = false;          // a peer may send more updates than usual
   std::vector<std::byte> told_damage_;  // a DAMAGE, which a HELLO has promised
   bool has_news_ = false;               // to be acknowledged: what is held
   bool must_begin_anew_ = false;

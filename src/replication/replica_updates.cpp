@@ -13,9 +13,6 @@
 namespace sparcl::replication {
 namespace {
 
-constexpr std::size_t kMaxStaged =
-    3;  // a publisher sends no more than two before it hears that they are applied
-
 Status unauthorized(std::string text) { return Status(Code::kUnauthorized, std::move(text)); }
 
 }  // namespace
@@ -39,7 +36,7 @@ Status ReplicaMachine::check_offer(const Offer& offer, bool is_given) const {
         fmt::format("the commit claims {} bytes; no update of this model has more than {}",
                     commit.stream_bytes, options_.max_stream_bytes));
   }
-  if (chain_length() >= kMaxStaged) {
+  if (!has_room(commit.stream_bytes)) {
     return Status(Code::kCorrupt,
                   fmt::format("{} updates wait to be applied already: no more were to be sent",
                               chain_length()));

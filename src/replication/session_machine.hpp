@@ -25,6 +25,7 @@ namespace sparcl::replication {
 class SessionMachine {
  public:
   static constexpr int kMaxAhead = kMaxUpdatesAhead;
+  static constexpr int kMaxAheadToPin = kMaxUpdatesToPin;
 
   struct Peer {
     std::uint64_t id = 0;                 // from 1, of this server's sessions
@@ -185,6 +186,7 @@ class SessionMachine {
 
   // Offers to the replica.
   void offer_next(Serving& at, double now);
+  bool is_full(const Serving& at) const;
   void note_full(Serving& at, double now);
   bool compare(Serving& at);
   bool offer_repair(Serving& at, double now);

@@ -380,6 +380,7 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
     }
     at.refused_in_a_row = 0;
     at.ahead = is_tip ? 0 : std::max(at.ahead - 1, 0);
+    if (at.ahead == 0) at.ahead_bytes = 0;
   }
   if (fan_out() != nullptr) {
     fan_out()->staged(id(), at.staged_version, now);
@@ -455,6 +456,7 @@ Status SessionMachine::take_nack(Serving& at, const Nack& nack) {
   if (std::holds_alternative<session_stage::AwaitsAnswer>(at.stage)) at.is_compared = true;
   let_go(at);
   at.ahead = 0;
+  at.ahead_bytes = 0;
   at.needs_anchor = at.needs_anchor || nack.wants_anchor;
   at.tip = at.held;
   at.tip.is_ours = at.held.is_ours && at.held.is_vouched;

@@ -19,6 +19,7 @@ constexpr std::size_t kQueuedBytes = std::size_t{2}
                                      << 20;  // of a replica that does not take them; heuristic
 constexpr std::size_t kMinPiece = std::size_t{256}
                                   << 10;  // fewer bytes go over the connection; heuristic
+constexpr std::uint64_t kAheadParts = 1;  // of the model's bytes, in updates up to a PIN; heuristic
 constexpr std::size_t kMaxPiecesOut = 4;  // that a replica has not taken
 
 // Nothing is offered in these stages.
@@ -96,6 +97,15 @@ UpdateStore::Step SessionMachine::next_step(const Serving& at) const {
   return store().step_by_anchor(std::max(is_ours ? tip.version : 0, before_oldest));
 }
 
+// It may have this many updates before it applies one. A replica that names a version by a PIN may
+// have all up to there, within a budget of bytes.
+bool SessionMachine::is_full(const Serving& at) const {
+  if (at.ahead < kMaxAhead) return false;
+  const bool is_led_to_pin = at.pin != 0 && at.tip.version.version < at.pin;
+  return !is_led_to_pin || at.ahead >= kMaxAheadToPin ||
+         at.ahead_bytes >= kAheadParts * feed_->tensor_bytes;
+}
+
 // It has all updates that it may have before it applies one: it is told of the newest version.
 void SessionMachine::note_full(Serving& at, double now) {
   if (fan_out() == nullptr || !store().newest()) return;
@@ -122,7 +132,7 @@ bool SessionMachine::offer_repair(Serving& at, double now) {
 
 void SessionMachine::offer_next(Serving& at, double now) {
   if (is_busy(at.stage)) return;
-  if (at.ahead >= kMaxAhead) return note_full(at, now);
+  if (is_full(at)) return note_full(at, now);
   if (waiting_bytes() >= kQueuedBytes) return;  // it does not read
   if (fan_out() == nullptr && at.takes_bytes && !at.tip.is_vouched) return offer_given(at, now);
   if (compare(at)) return;
@@ -243,6 +253,7 @@ void SessionMachine::send_on(double now) {
   note_given({update->commit.version, update->commit.stream_bytes > 0 && sending->is_whole});
   at->tip = {update->target(), true, true};  // it led on from there, or brought all bytes
   ++at->ahead;
+  at->ahead_bytes += update->commit.stream_bytes;
   let_go(*at);
   if (fan_out() != nullptr) fan_out()->sent(id(), now);
   offer_next(*at, now);

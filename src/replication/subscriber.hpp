@@ -1,6 +1,6 @@
 #pragma once
 // A replica: its arrays hold exactly one published version at any time, and are written only inside
-// next(). With two sets of arrays, the set that is read is never written.
+// next() and commit(). With two sets of arrays, the set that is read is never written.
 //
 // A thread of its own keeps the connections and gives messages to the machine
 // (replica_machine.hpp). It carries out the machine's actions, checks updates, and passes them on
@@ -109,6 +109,25 @@ class Subscriber final : private UpstreamOwner {
   // has failed.
   Result<Swap> next(double seconds);
 
+  // What commit() can show.
+  struct Prepared {
+    PreparedVersion shown;               // now; version 0: none
+    std::vector<PreparedVersion> ready;  // in the order of the updates; the last is the newest
+    bool can_show(const PreparedVersion& version) const;
+    PreparedVersion newest() const;  // that it can show, or shows
+  };
+  // Waits for a version that can be shown, of `wanted` or later; with `wanted` as it is made, for
+  // any. Writes no array. After `seconds` the result is what there is, maybe nothing. An error: as
+  // of next(), but never because nothing came in time: nothing_newer() says why. Until commit() or
+  // want_no_more(), updates up to the wanted version come at once.
+  Result<Prepared> prepare(double seconds, const PreparedVersion& wanted = {});
+  void want_no_more();
+  Status nothing_newer(double seconds) const;
+  // Shows exactly this version, which prepare() has told; of the shown one nothing changes. An
+  // error leaves the arrays as they were, unless the steps that were made cannot be undone:
+  // versions() then tells which version they hold.
+  Result<Swap> commit(std::uint64_t version);
+
   struct Versions {
     std::uint64_t held = 0;    // 0: none yet
     std::uint64_t newest = 0;  // as far as the publisher has said
@@ -200,7 +219,16 @@ class Subscriber final : private UpstreamOwner {
     return &source == &publisher_ ? UpstreamKind::kPublisher : UpstreamKind::kParent;
   }
 
-  // next().
+  // prepare() and commit().
+  Prepared prepared() const;
+  bool has_prepared(const PreparedVersion& wanted) const;
+  void wait_for_more(std::unique_lock<std::mutex>& lock, double deadline);
+  Status climb_to(std::unique_lock<std::mutex>& lock, Swap& swap, std::uint64_t version);
+  Status take_steps(std::unique_lock<std::mutex>& lock, Swap& swap, std::uint64_t version);
+  Status undo(std::unique_lock<std::mutex>& lock);
+  Status not_prepared(std::uint64_t version) const;
+
+  // next(), commit().
   bool wait_for_news(std::unique_lock<std::mutex>& lock, double deadline);
   Status climb_as_far_as_it_goes(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
   Status climb(std::unique_lock<std::mutex>& lock, Swap& swap, double deadline);
@@ -210,6 +238,7 @@ class Subscriber final : private UpstreamOwner {
   void note_applied(replica_phase::Applying& front, Swap& swap);
   ReplicatedState begin_writing(bool is_first);
   void show_written();
+  Result<Swap> show(std::unique_lock<std::mutex>& lock, const Swap& swap);
   Status show_on_device(std::unique_lock<std::mutex>& lock, const Swap& swap);
   std::uint64_t shown_version() const;
   Status go_back(std::unique_lock<std::mutex>& lock, Swap& swap);
@@ -229,7 +258,7 @@ class Subscriber final : private UpstreamOwner {
   double trust_looked_at_ = 0;
   net::WakeEvent wake_;
 
-  std::mutex using_;  // one next() at a time; taken before mutex_
+  std::mutex using_;  // one next(), prepare() or commit() at a time; taken before mutex_
 
   // Guards all below. In the machine's phases Applying and Restoring the arrays, the update that is
   // applied and what rollback_ has kept are next()'s alone, without it.
@@ -244,6 +273,7 @@ class Subscriber final : private UpstreamOwner {
   Relay relay_;
   Swap unshown_;  // of tensors in device memory: what their mirror holds already, and they do not
   std::uint64_t shown_version_ = 0;        // that they hold
+  Prepared told_;                          // by the last prepare()
   std::unique_ptr<StagedUpdate> applied_;  // the last one, until the thread gives its memory back
   double checked_at_ = 0;
   double checks_from_ = 0;  // there was no memory to check with

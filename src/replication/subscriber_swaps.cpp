@@ -58,16 +58,19 @@ Result<Subscriber::Swap> Subscriber::next(double seconds) {
     if (!swap.is_news() && !machine_.lasting_trouble().ok()) return machine_.take_lasting_trouble();
     if (!swap.is_news()) SPARCL_RETURN_IF_ERROR(machine_.take_age_report());
   }
-  if (swap.is_news()) {
-    SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
-    const std::shared_ptr<const Offer> proof = machine_.proof();
-    lock.unlock();
-    keep_record(proof.get());
-    if (options_.on_swap) options_.on_swap(swap.version);
-    tell_repairs(swap);
-    return swap;
-  }
+  if (swap.is_news()) return show(lock, swap);
   return machine_.nothing_newer(seconds);
+}
+
+// The arrays hold it, or their mirror.
+Result<Subscriber::Swap> Subscriber::show(std::unique_lock<std::mutex>& lock, const Swap& swap) {
+  SPARCL_RETURN_IF_ERROR(show_on_device(lock, swap));
+  const std::shared_ptr<const Offer> proof = machine_.proof();
+  lock.unlock();
+  keep_record(proof.get());
+  if (options_.on_swap) options_.on_swap(swap.version);
+  tell_repairs(swap);
+  return swap;
 }
 
 void Subscriber::tell_repairs(const Swap& swap) const {

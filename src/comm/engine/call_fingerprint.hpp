@@ -36,7 +36,8 @@ enum class CallKind : std::uint32_t {
   kAllReduceMasked = 4,
   kAllReduceSparse = 5,
   kAllReduceTopK = 6,
-  kAggregate = 7
+  kAggregate = 7,
+  kSubscriberNextGroup = 8
 };
 
 }  // namespace sparcl::comm
