@@ -47,5 +47,6 @@ void add_sign(CLI::App& app, Invocation& invocation);
 void add_verify_signature(CLI::App& app, Invocation& invocation);
 void add_trust(CLI::App& app, Invocation& invocation);
 void add_store(CLI::App& app, Invocation& invocation);
+void add_gateway(CLI::App& app, Invocation& invocation);
 
 }  // namespace sparcl::tool

@@ -54,6 +54,8 @@ constexpr std::array kCommands{
             "a publisher's replicas, or an aggregator's workers",
             add_status},
     Command{"store", "List and check the versions of a store", add_store},
+    Command{"gateway", "Serve versions over gRPC to workers in any language (sparcl-gateway)",
+            add_gateway},
     Command{"keygen", "Make the pair of keys that a publisher or a worker signs with", add_keygen},
     Command{"secret", "Make the secrets of a publisher, its replicas and its observers",
             add_secret},
