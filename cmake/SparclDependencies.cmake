@@ -83,7 +83,7 @@ if(SPARCL_S3)  # its headers alone: it is loaded by dlopen
 endif()
 message(STATUS "sparcl: stores in buckets (s3://): ${SPARCL_WITH_S3}")
 if(SPARCL_GRPC AND SPARCL_TOOLS)  # of one program: the library links neither
-  pkg_check_modules(sparcl_grpc_pc IMPORTED_TARGET grpc++>=1.48 protobuf re2)
+  pkg_check_modules(sparcl_grpc_pc grpc++>=1.48 protobuf re2)
   find_program(SPARCL_PROTOC protoc)
   find_program(SPARCL_GRPC_PLUGIN grpc_cpp_plugin)
   mark_as_advanced(SPARCL_PROTOC SPARCL_GRPC_PLUGIN)

@@ -134,19 +134,19 @@ class StreamHub::Stream final : public Base {
   friend class StreamHub;
   ~Stream() override = default;
 
-  // Sends what is next, or ends the call. A message that is on its way cannot be waited for.
+  // Sends what is next, or ends the call, once no message is on its way.
   void go_on() {
     if (is_finished_) return;
-    if (is_gone_) return finish(grpc::Status::OK);
-    if (!session_.ending() && !is_writing_) write_next();
-    if (!session_.ending()) return;
-    tell_of_end();
+    if (!is_gone_ && !is_writing_) write_next();
+    if (session_.ending()) tell_of_end();
+    if (!is_gone_ && !session_.ending()) return;
     if (is_writing_) {
-      if (!is_cut_) context_.TryCancel();
-      is_cut_ = true;
+      if (session_.ending() && !std::exchange(is_cut_, true)) context_.TryCancel();
       return;
     }
-    finish({static_cast<grpc::StatusCode>(session_.ending()->code), session_.ending()->text});
+    finish(is_gone_ ? grpc::Status::OK
+                    : grpc::Status(static_cast<grpc::StatusCode>(session_.ending()->code),
+                                   session_.ending()->text));
   }
 
   void write_next() {
