@@ -131,6 +131,8 @@ def command_fault(root, presets, words, page):
     elif words[0] == "sparcl" and len(words) > 1 and os.environ.get("SPARCL"):
         commands = [word for word in words[1:3] if not word.startswith("-")]  # the second may be a file
         asked = subprocess.run([os.environ["SPARCL"], *commands, "--help"], capture_output=True, timeout=60, text=True)
+        if "is neither beside sparcl nor in PATH" in asked.stderr:  # a program that was not built
+            return None
         if asked.returncode != 0:
             return f"sparcl knows no command {words[1]}"
         for word in words[2:]:

@@ -1,10 +1,10 @@
 // The gateway's port, and clients of gRPC.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sparcl_gateway.grpc.pb.h>
 
 #include <mutex>
 
-#include "sparcl_gateway.grpc.pb.h"
 #include "src/replication/publisher.hpp"
 #include "src/store/address/open_store.hpp"
 #include "src/store/chain_writer.hpp"

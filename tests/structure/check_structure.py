@@ -22,7 +22,7 @@ LOCALE_CALL = re.compile(
 )
 LOCALE_FOLDERS = ["src", "collectives", "kernels", "include", "tools", "bench", "examples"]
 # The programs' own main(), which sets the locale back; an example's "48x4", and the system's words in examples and benches.
-MAY_USE_LOCALE = ["tools/sparcl/sparcl_main.cpp", "tools/perf/perf_main.cpp", "examples/language_model/model_size.cpp",
+MAY_USE_LOCALE = ["tools/sparcl/sparcl_main.cpp", "tools/gateway/gateway_main.cpp", "tools/perf/perf_main.cpp", "examples/language_model/model_size.cpp",
                   "examples/rl_weight_sync/rollout_channel.cpp", "examples/rl_weight_sync/worker_fleet.cpp", "bench/replication/bare_chain.cpp"]  # fmt: skip
 ROOM_CALL = re.compile(r"sparcl_room\(([^)]*)\)")
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <sparcl_gateway.grpc.pb.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "sparcl_gateway.grpc.pb.h"
 #include "src/base/repeated_messages.hpp"
 #include "src/net/host_port.hpp"
 #include "src/net/socket.hpp"

@@ -1,6 +1,8 @@
 #pragma once
 // What has changed from one version to the next, as chunks of both forms.
 
+#include <sparcl_gateway.pb.h>
+
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -9,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "sparcl_gateway.pb.h"
 #include "src/model/version_update.hpp"
 #include "tools/sparcl/model_memory.hpp"
 
