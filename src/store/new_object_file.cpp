@@ -5,12 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
-#include "src/base/file_size_signal.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/base/files/file_writing.hpp"
 #include "src/store/random_name.hpp"
 
 namespace sparcl::store {
@@ -33,10 +32,8 @@ Result<NewObjectFile> NewObjectFile::write(const std::string& path, Pieces bytes
   file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file.fd_ < 0) return system_error(path, "cannot be created");
   for (const std::span<const std::byte> piece : bytes)
-    SPARCL_RETURN_IF_ERROR(file.write_all(piece));
-  if (::fsync(file.fd_) != 0)
-    return system_error(path,
-                        fmt::format("{} bytes cannot be brought to the disk", file.written_bytes_));
+    SPARCL_RETURN_IF_ERROR(write_to_file(file.fd_, path, piece, file.written_bytes_));
+  SPARCL_RETURN_IF_ERROR(sync_file(file.fd_, path, file.written_bytes_));
   return file;
 }
 
@@ -50,24 +47,6 @@ NewObjectFile::~NewObjectFile() {
   if (fd_ < 0) return;
   (void)::close(fd_);
   (void)::unlink(temporary_.c_str());
-}
-
-Status NewObjectFile::write_all(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPiece = std::size_t{1} << 30;  // Linux writes at most 2^31 - 4096 at once
-  const FileSizeSignalBlock no_signal;
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const std::string limit = errno == EFBIG ? file_size_limit_text() : std::string();
-      const Status failed = system_error(
-          path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
-      return Status(failed.code(), std::string(failed.message()) + limit);
-    }
-    written_bytes_ += static_cast<std::uint64_t>(count);
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return {};
 }
 
 // By an open descriptor, which refreshes what an NFS client remembers.

@@ -28,7 +28,6 @@ class NewObjectFile {
  private:
   NewObjectFile(std::string path, std::string temporary)
       : path_(std::move(path)), temporary_(std::move(temporary)) {}
-  Status write_all(std::span<const std::byte> bytes);
   Result<bool> is_at_path() const;
 
   std::string path_, temporary_;

@@ -5,13 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <utility>
 
-#include "src/base/file_size_signal.hpp"
 #include "src/base/files/file_reader.hpp"
+#include "src/base/files/file_writing.hpp"
 
 namespace sparcl {
 
@@ -68,22 +67,7 @@ AtomicFile::~AtomicFile() {
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
-  constexpr std::size_t kPiece = std::size_t{1}
-                                 << 30;  // Linux writes at most 2^31 - 4096 bytes at once
-  const FileSizeSignalBlock no_signal;
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(fd_, bytes.data(), std::min(bytes.size(), kPiece));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const bool is_limited = errno == EFBIG;
-      const Status failed = system_error(
-          path_, fmt::format("writing {} bytes at byte {} failed", bytes.size(), written_bytes_));
-      return is_limited ? Status(failed.code(), failed.message() + file_size_limit_text()) : failed;
-    }
-    written_bytes_ += static_cast<std::uint64_t>(count);
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return {};
+  return write_to_file(fd_, path_, bytes, written_bytes_);
 }
 
 Status AtomicFile::commit() {
@@ -92,9 +76,7 @@ Status AtomicFile::commit() {
 }
 
 Status AtomicFile::commit_in_new_folder() {
-  if (::fsync(fd_) != 0)
-    return system_error(path_,
-                        fmt::format("{} bytes cannot be brought to the disk", written_bytes_));
+  SPARCL_RETURN_IF_ERROR(sync_file(fd_, path_, written_bytes_));
   // The file stays open, and locked, until it has its name: the lock says that it is in use.
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     return system_error(path_, "the finished file cannot be renamed to this");
