@@ -173,11 +173,14 @@ Status list(sparclStore& own, sparclStoreListed_t listed, void* arg) {
 
 Status verify(sparclStore& own, store::Chain* copy, sparclStoreDamaged_t damaged, void* arg) {
   SPARCL_ASSIGN_OR_RETURN(const store::VerifyReport report,
-                          store::verify_content(*own.chain, copy, [&](const store::Damage& each) {
-                            if (damaged != nullptr)
-                              damaged(each.location.c_str(), each.what.c_str(),
-                                      each.is_repaired ? 1 : 0, arg);
-                          }));
+                          store::verify_content(
+                              *own.chain, copy,
+                              [&](const store::Damage& each) {
+                                if (damaged != nullptr)
+                                  damaged(each.location.c_str(), each.what.c_str(),
+                                          each.is_repaired ? 1 : 0, arg);
+                              },
+                              own.options.keep.lease_s));
   if (report.damaged == report.repaired) return {};
   return Status(Code::kCorrupt,
                 fmt::format("of {} objects of {} versions {} are missing or damaged: give a copy "
@@ -289,7 +292,8 @@ sparclResult_t sparclStorePrune(sparclStore_t store, const sparclStoreKeep_t* ke
 sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added) {
   return call(__func__, store, [&](sparclStore& own) -> Status {
     SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, sparcl::model::chosen_kernels());
-    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t made, store::compact(*own.chain, *kernels));
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t made,
+                            store::compact(*own.chain, *kernels, own.options.keep.lease_s));
     if (added != nullptr) *added = made;
     return {};
   });
@@ -298,8 +302,9 @@ sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added) {
 sparclResult_t sparclStoreCopy(sparclStore_t store, sparclStore_t to, uint64_t* copied) {
   return call_two(__func__, store, to, "to", [&](sparclStore& own, sparclStore* target) -> Status {
     if (target == nullptr) return Status(Code::kInvalidArgument, "to is NULL");
-    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t made,
-                            store::copy_content(*own.chain, *target->chain));
+    SPARCL_ASSIGN_OR_RETURN(
+        const std::uint64_t made,
+        store::copy_content(*own.chain, *target->chain, own.options.keep.lease_s));
     if (copied != nullptr) *copied = made;
     return {};
   });

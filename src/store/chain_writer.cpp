@@ -6,6 +6,7 @@
 
 #include "src/codec/state_hash.hpp"
 #include "src/store/chain_reader.hpp"
+#include "src/store/held_lease.hpp"
 #include "src/store/random_name.hpp"
 #include "src/store/stored_object.hpp"
 #include "src/store/update_coding.hpp"
@@ -88,6 +89,8 @@ Status ChainWriter::load() {
   chain_.forget();
   SPARCL_ASSIGN_OR_RETURN(newest_, chain_.newest());
   if (!newest_) return {};
+  SPARCL_ASSIGN_OR_RETURN(const auto lease, HeldLease::hold(chain_.store(), options_.keep.lease_s));
+  SPARCL_ASSIGN_OR_RETURN(newest_, chain_.newest());  // it may have been removed meanwhile
   has_schema_ = true;
   SPARCL_RETURN_IF_ERROR(snapshot_.make(*state_.map));
   ChainState copy = state_;

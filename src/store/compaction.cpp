@@ -11,6 +11,7 @@
 #include "src/model/schema.hpp"
 #include "src/store/chain_path.hpp"
 #include "src/store/chain_reader.hpp"
+#include "src/store/held_lease.hpp"
 #include "src/store/random_name.hpp"
 #include "src/store/stored_object.hpp"
 #include "src/store/update_coding.hpp"
@@ -135,10 +136,13 @@ class Compactor {
 
 }  // namespace
 
-Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels) {
-  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> newest, chain.newest());
+Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels,
+                              std::int64_t lease_s) {
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> newest, chain.newest());
   if (!newest) return std::uint64_t{0};
-  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t first, chain.oldest());
+  SPARCL_ASSIGN_OR_RETURN(const auto lease, HeldLease::hold(chain.store(), lease_s));
+  SPARCL_ASSIGN_OR_RETURN(newest, chain.newest());  // it may have been removed meanwhile
+  const std::uint64_t first = lease->first();
   SPARCL_ASSIGN_OR_RETURN(const Tensors tensors, tensors_of(chain, newest->schema));
   SPARCL_ASSIGN_OR_RETURN(std::string name, random_name());
   Compactor compactor(chain, tensors, kernels, std::move(name));

@@ -18,8 +18,14 @@ struct PrunedMarks {
   std::uint64_t below() const { return marks.empty() ? 0 : marks.back().below; }
 };
 
+inline constexpr const char* kPruned = "pruned";
+
 // Empty: there is none. Corrupt: it is damaged.
 Result<PrunedMarks> read_pruned(ObjectStore& store);
 Status write_pruned(ObjectStore& store, const PrunedMarks& pruned);
+
+// The first record that is not being removed. If `pruned` is damaged: the first one after which the
+// list of records has no gap.
+Result<std::uint64_t> oldest_record(ObjectStore& store);
 
 }  // namespace sparcl::store

@@ -34,9 +34,15 @@ class Lease {
   std::int64_t tried_s_ = 0;  // by the clock of this machine
 };
 
-// The first record that a lease of the last `seconds` needs; nullopt: there is none. Removes the
-// older ones.
-Result<std::optional<std::uint64_t>> first_leased(ObjectStore& store, std::int64_t now_s,
-                                                  std::int64_t seconds);
+// The lease that needs the earliest record.
+struct FirstLease {
+  std::uint64_t number = 0;  // the record; 0: the lease is damaged, and needs all
+  std::string key;
+  std::int64_t until_s = 0;  // by the store's clock, unless it is renewed
+};
+// Of the leases of the last `seconds`; nullopt: there is none. Removes leases that have not been
+// renewed for twice this time, and twice kLeaseSeconds.
+Result<std::optional<FirstLease>> first_leased(ObjectStore& store, std::int64_t now_s,
+                                               std::int64_t seconds);
 
 }  // namespace sparcl::store

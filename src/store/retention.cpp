@@ -1,11 +1,14 @@
 #include "src/store/retention.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "src/base/log.hpp"
 #include "src/store/pruned_marks.hpp"
 #include "src/store/stored_object.hpp"
 
@@ -164,22 +167,55 @@ Status remove_unnamed(const Chain& chain, const Content& content, std::uint64_t 
   return {};
 }
 
-// Adds the cut, and returns the number below which all may be removed now.
-Result<std::uint64_t> mark(ObjectStore& store, std::uint64_t cut, const Keep& keep,
-                           std::int64_t now_s) {
-  SPARCL_ASSIGN_OR_RETURN(PrunedMarks pruned, read_pruned(store));
+// Empty if the object is damaged, or names records that are not there: it removes nothing then.
+Result<PrunedMarks> sound_marks(ObjectStore& store, std::uint64_t newest, PruneReport& report) {
+  Result<PrunedMarks> pruned = read_pruned(store);
+  if (pruned.ok() && pruned->below() <= newest) return pruned;
+  if (!pruned.ok() && pruned.status().code() != Code::kCorrupt) return pruned.status();
+  report.has_damaged_marks = true;
+  log_warn("nothing is removed by earlier marks: {}",
+           pruned.ok() ? fmt::format("{}: it names record {}, and the newest one is {}",
+                                     store.location_of(kPruned), pruned->below(), newest)
+                       : std::string(pruned.status().message()));
+  return PrunedMarks();
+}
+
+// Adds the cut, and returns the number below which all may be removed now. A damaged object is
+// written again once it is known what it has to say.
+Result<std::uint64_t> mark(ObjectStore& store, PrunedMarks pruned, std::uint64_t cut,
+                           const Keep& keep, std::int64_t now_s, bool mends) {
   std::uint64_t ripe = 0;
   std::erase_if(pruned.marks, [&](const PrunedMarks::Mark& each) {
     const bool is_ripe = each.since_s + keep.lease_s <= now_s;
     if (is_ripe) ripe = std::max(ripe, each.below);
     return is_ripe && each.below != pruned.below();  // the last one stays, for readers
   });
-  if (cut > pruned.below()) {
-    pruned.marks.push_back({cut, now_s});
-    SPARCL_RETURN_IF_ERROR(write_pruned(store, pruned));
-    if (keep.lease_s <= 0) ripe = cut;
-  }
+  const bool is_higher = cut > pruned.below();
+  if (is_higher) pruned.marks.push_back({cut, now_s});
+  if (is_higher || mends) SPARCL_RETURN_IF_ERROR(write_pruned(store, pruned));
+  if (is_higher && keep.lease_s <= 0) ripe = cut;
   return ripe;
+}
+
+bool has_objects_below(const Content& content, std::uint64_t below) {
+  for (const auto* const all : {&content.objects, &content.shortcuts, &content.records}) {
+    if (std::ranges::any_of(*all,
+                            [&](const ObjectInfo& each) { return number_in(each.key) < below; }))
+      return true;
+  }
+  return false;
+}
+
+// The anchor of the policy, or an earlier one if that one is damaged.
+Result<std::uint64_t> sound_cut(const Chain& chain, const Content& content, std::uint64_t cut,
+                                std::uint64_t pruned_below) {
+  while (cut > pruned_below) {
+    SPARCL_ASSIGN_OR_RETURN(const bool sound, is_sound(chain, cut));
+    if (sound) break;
+    const auto after = std::ranges::lower_bound(content.anchors, cut);
+    cut = after == content.anchors.begin() ? 0 : *std::prev(after);
+  }
+  return cut;
 }
 
 }  // namespace
@@ -193,18 +229,23 @@ Result<PruneReport> prune(Chain& chain, const Keep& keep) {
   ObjectStore& store = chain.store();
   SPARCL_ASSIGN_OR_RETURN(const std::int64_t now, now_of(store));
   SPARCL_ASSIGN_OR_RETURN(const Content content, read_content(store));
-  std::uint64_t cut = cut_of(content, newest->number, keep, now);
-  SPARCL_ASSIGN_OR_RETURN(const PrunedMarks pruned, read_pruned(store));
-  while (cut > pruned.below()) {
-    SPARCL_ASSIGN_OR_RETURN(const bool sound, is_sound(chain, cut));
-    if (sound) break;
-    const auto after = std::ranges::lower_bound(content.anchors, cut);
-    cut = after == content.anchors.begin() ? 0 : *std::prev(after);
+  SPARCL_ASSIGN_OR_RETURN(const PrunedMarks pruned, sound_marks(store, newest->number, report));
+  SPARCL_ASSIGN_OR_RETURN(
+      const std::uint64_t cut,
+      sound_cut(chain, content, cut_of(content, newest->number, keep, now), pruned.below()));
+  const bool is_whole = !content.records.empty() && number_in(content.records.front().key) == 1;
+  SPARCL_ASSIGN_OR_RETURN(std::uint64_t below, mark(store, pruned, cut, keep, now,
+                                                    report.has_damaged_marks && is_whole));
+  // A mark may be forged, or its anchor damaged since.
+  if (below != cut && has_objects_below(content, below)) {
+    SPARCL_ASSIGN_OR_RETURN(const bool sound, is_sound(chain, below));
+    report.has_damaged_marks = report.has_damaged_marks || !sound;
+    if (!sound) below = 0;
   }
-  SPARCL_ASSIGN_OR_RETURN(std::uint64_t below, mark(store, cut, keep, now));
-  SPARCL_ASSIGN_OR_RETURN(const std::optional<std::uint64_t> leased,
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<FirstLease> leased,
                           first_leased(store, now, keep.lease_s));
-  if (leased) below = std::min(below, *leased);
+  if (leased) below = std::min(below, leased->number);
+  if (leased && leased->number < cut) report.lease = leased;
   Remover remover(chain, report);
   SPARCL_RETURN_IF_ERROR(remover.remove_below(content, below));
   const std::int64_t before = now - std::max(keep.lease_s, kLeaseSeconds);  // writers are slow

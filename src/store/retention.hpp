@@ -26,6 +26,8 @@ struct Keep {
 struct PruneReport {
   std::uint64_t versions = 0, objects = 0, bytes = 0;  // removed; objects: records, too
   std::uint64_t waiting = 0;                           // versions that a later call removes
+  std::optional<FirstLease> lease = {};                // it keeps versions from being removed
+  bool has_damaged_marks = false;                      // nothing was removed by earlier marks
 };
 
 // A repeated call goes on where one was killed.

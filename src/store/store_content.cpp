@@ -5,28 +5,46 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "src/store/chain_path.hpp"
+#include "src/store/held_lease.hpp"
 #include "src/store/pruned_marks.hpp"
 #include "src/store/stored_object.hpp"
 
 namespace sparcl::store {
 namespace {
 
-// The first record, and the last one that is there.
+// The first record, the last one that is there, and all that are there, in ascending order.
 struct Range {
   std::uint64_t first = 1, last = 0;
+  std::vector<std::uint64_t> listed;
 };
 
 Result<Range> range_of(const Chain& chain) {
   Range range;
   SPARCL_ASSIGN_OR_RETURN(range.first, chain.oldest());
   SPARCL_RETURN_IF_ERROR(chain.store().list(kCommits, [&](const ObjectInfo& each) {
-    range.last = std::max(range.last, number_in(each.key));
+    const std::uint64_t number = number_in(each.key);
+    if (number == 0 || number == UINT64_MAX || each.key != commit_key(number)) return true;
+    range.listed.push_back(number);
+    range.last = number;
     return true;
   }));
+  return range;
+}
+
+// The same, of records that pruning leaves alone while the lease is held. No record, no lease.
+Result<Range> range_under_lease(const Chain& chain, std::int64_t lease_s,
+                                std::unique_ptr<HeldLease>& lease) {
+  SPARCL_ASSIGN_OR_RETURN(Range range, range_of(chain));
+  if (range.last == 0) return range;
+  SPARCL_ASSIGN_OR_RETURN(lease, HeldLease::hold(chain.store(), lease_s));
+  if (lease->first() > range.last) return range_of(chain);  // of a list that is old by now
+  range.first = lease->first();
   return range;
 }
 
@@ -62,17 +80,22 @@ class Verifier {
   Verifier(Chain& chain, Chain* from, const std::function<void(const Damage&)>& visit)
       : chain_(chain), from_(from), visit_(visit) {}
 
-  Status verify() {
-    SPARCL_ASSIGN_OR_RETURN(Range range, range_of(chain_));
+  Status verify(std::int64_t lease_s) {
+    std::unique_ptr<HeldLease> lease;
+    SPARCL_ASSIGN_OR_RETURN(Range range, range_under_lease(chain_, lease_s, lease));
+    SPARCL_RETURN_IF_ERROR(check_marks(range));
     SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(chain_));
     if (from_ != nullptr) {
       SPARCL_ASSIGN_OR_RETURN(Origins others, shortcuts_of(*from_));
       for (auto& [number, all] : others) origins[number].merge(all);
       SPARCL_ASSIGN_OR_RETURN(const Range other, range_of(*from_));
       range.last = std::max(range.last, other.last);
+      range.listed.insert(range.listed.end(), other.listed.begin(), other.listed.end());
+      std::ranges::sort(range.listed);
     }
     SPARCL_RETURN_IF_ERROR(check_noted(range));
     for (std::uint64_t number = range.first; number <= range.last; ++number) {
+      number = after_long_gap(range, number);
       SPARCL_ASSIGN_OR_RETURN(const auto record,
                               read<VersionRecord>(commit_key(number), [&](const Chain& chain) {
                                 return chain.record(number);
@@ -109,6 +132,26 @@ class Verifier {
     note(commit_key(last.number), "no reader can begin with it: " + std::string(begins.message()),
          false);
     return {};
+  }
+
+  // Without it all records count as needed.
+  Status check_marks(Range& range) {
+    const Status marks = read_pruned(chain_.store()).status();
+    if (marks.ok() || !is_damage(marks)) return marks;
+    if (!range.listed.empty()) range.first = range.listed.front();
+    note(kPruned, std::string(marks.message()) + ": the next removal of versions writes it again",
+         false);
+    return {};
+  }
+
+  // Hostile numbers may be far from each other: then not each one that is missing is named.
+  std::uint64_t after_long_gap(const Range& range, std::uint64_t number) {
+    constexpr std::uint64_t kMaxNamed = 1000;
+    const auto next = std::ranges::lower_bound(range.listed, number);
+    if (next == range.listed.end() || *next - number <= kMaxNamed) return number;
+    note(commit_key(number), fmt::format("it is missing, and so are all records before {}", *next),
+         false);
+    return *next;
   }
 
   // Records at the end of the chain may be missing.
@@ -233,7 +276,14 @@ Status list_versions(Chain& chain, const std::function<void(const ListedVersion&
   SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(chain));
   for (std::uint64_t number = range.first; number <= range.last; ++number) {
     ListedVersion listed;
-    SPARCL_ASSIGN_OR_RETURN(listed.record, chain.record(number));
+    Result<VersionRecord> record = chain.record(number);
+    if (!record.ok()) {
+      SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain.oldest());
+      if (oldest <= number) return record.status();
+      number = oldest - 1;  // it was removed meanwhile
+      continue;
+    }
+    listed.record = std::move(*record);
     if (listed.record.anchor) listed.anchor_bytes = listed.record.anchor->bytes;
     for (const std::uint64_t from : origins[number]) {
       SPARCL_ASSIGN_OR_RETURN(const auto shortcut, chain.shortcut(number, from));
@@ -245,14 +295,16 @@ Status list_versions(Chain& chain, const std::function<void(const ListedVersion&
 }
 
 Result<VerifyReport> verify_content(Chain& chain, Chain* from,
-                                    const std::function<void(const Damage&)>& visit) {
+                                    const std::function<void(const Damage&)>& visit,
+                                    std::int64_t lease_s) {
   Verifier verifier(chain, from, visit);
-  SPARCL_RETURN_IF_ERROR(verifier.verify());
+  SPARCL_RETURN_IF_ERROR(verifier.verify(lease_s));
   return verifier.report();
 }
 
-Result<std::uint64_t> copy_content(Chain& from, Chain& to) {
-  SPARCL_ASSIGN_OR_RETURN(const Range range, range_of(from));
+Result<std::uint64_t> copy_content(Chain& from, Chain& to, std::int64_t lease_s) {
+  std::unique_ptr<HeldLease> lease;
+  SPARCL_ASSIGN_OR_RETURN(const Range range, range_under_lease(from, lease_s, lease));
   SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(from));
   SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> there, to.newest());
   std::uint64_t first = range.first, copied = 0;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "src/store/reader_lease.hpp"
 #include "src/store/version_chain.hpp"
 
 namespace sparcl::store {
@@ -26,12 +27,14 @@ struct VerifyReport {
 };
 
 // Reads all objects. from: a copy of the chain, whose objects replace those that are damaged or
-// missing; may be nullptr.
+// missing; may be nullptr. It holds a lease on the chain while it reads.
 Result<VerifyReport> verify_content(Chain& chain, Chain* from,
-                                    const std::function<void(const Damage&)>& visit);
+                                    const std::function<void(const Damage&)>& visit,
+                                    std::int64_t lease_s = kLeaseSeconds);
 
 // Copies what `to` lacks, in the order of versions. A repeated call goes on. Stale: `to` has
-// another history. Returns the number of versions that are new there. Memory: one object.
-Result<std::uint64_t> copy_content(Chain& from, Chain& to);
+// another history. Returns the number of versions that are new there. Memory: one object. It holds
+// a lease on `from` while it reads.
+Result<std::uint64_t> copy_content(Chain& from, Chain& to, std::int64_t lease_s = kLeaseSeconds);
 
 }  // namespace sparcl::store

@@ -78,10 +78,7 @@ Result<std::optional<Shortcut>> Chain::shortcut(std::uint64_t number, std::uint6
   return found;
 }
 
-Result<std::uint64_t> Chain::oldest() const {
-  SPARCL_ASSIGN_OR_RETURN(const PrunedMarks pruned, read_pruned(store_));
-  return std::max<std::uint64_t>(pruned.below(), 1);
-}
+Result<std::uint64_t> Chain::oldest() const { return oldest_record(store_); }
 
 Result<std::optional<VersionRecord>> Chain::last_in_list() const {
   std::uint64_t last = 0;

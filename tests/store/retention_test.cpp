@@ -97,7 +97,7 @@ TEST_F(Retention, KeepsWhatALeaseNeeds) {
   EXPECT_TRUE(*lease.hold(6));
   EXPECT_FALSE(*lease.hold(7)) << "it is young, and needs less";
   EXPECT_TRUE(*lease.hold(3)) << "it needs more";
-  EXPECT_EQ(*first_leased(*store, ::time(nullptr), 600), 3U);
+  EXPECT_EQ((**first_leased(*store, ::time(nullptr), 600)).number, 3U);
   EXPECT_EQ(prune(chain, keep)->versions, 0U);
   // As if the mark were old.
   ASSERT_TRUE(write_pruned(*store, {{{13, ::time(nullptr) - 1000}}}).ok());
