@@ -58,7 +58,8 @@ Status write_in_new_folder(const std::string& path, const std::string& permissio
 
 Status write_folder(const std::string& path, const Layout& layout,
                     std::span<const std::byte* const> tensors, const Layout* replaced,
-                    std::span<const SideFile> side_files, const FileWatch& watch) {
+                    std::span<const SideFile> side_files, const FileWatch& watch,
+                    std::span<const std::string> dropped) {
   SPARCL_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::create(path, layout, replaced));
   const auto before = [&](const std::string& name) { return path + "/" + name; };
   for (const FileLayout& file : layout.files) {
@@ -84,15 +85,17 @@ Status write_folder(const std::string& path, const Layout& layout,
     SPARCL_RETURN_IF_ERROR(
         write_in_new_folder(folder.inside(file.name), before(file.name), file.content));
   }
-  return folder.commit();
+  return folder.commit(dropped);
 }
 
 }  // namespace
 
 Status write_checkpoint(const std::string& path, const Layout& layout,
                         std::span<const std::byte* const> tensors, const Layout* replaced,
-                        std::span<const SideFile> side_files, const FileWatch& watch) {
-  if (layout.is_folder) return write_folder(path, layout, tensors, replaced, side_files, watch);
+                        std::span<const SideFile> side_files, const FileWatch& watch,
+                        std::span<const std::string> dropped) {
+  if (layout.is_folder)
+    return write_folder(path, layout, tensors, replaced, side_files, watch, dropped);
   if (layout.files.size() != 1) {
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: {} files cannot be written as one", path, layout.files.size()));

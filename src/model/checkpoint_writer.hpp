@@ -18,10 +18,12 @@ namespace sparcl::model {
 // disk. After an error (it names the path and the bytes) `path` is unchanged, or the error says
 // that it is replaced but may not survive a crash (make_name_last). An existing folder keeps its
 // other files. It is refused if it has shards that neither `layout` nor `replaced` names.
-// side_files are written into a folder beside the shards.
+// side_files are written into a folder beside the shards. Files of the existing folder whose names
+// are in `dropped` are not kept.
 Status write_checkpoint(const std::string& path, const Layout& layout,
                         std::span<const std::byte* const> tensors, const Layout* replaced = nullptr,
-                        std::span<const SideFile> side_files = {}, const FileWatch& watch = {});
+                        std::span<const SideFile> side_files = {}, const FileWatch& watch = {},
+                        std::span<const std::string> dropped = {});
 
 // Writes one file with a header in the format's usual compact style.
 Status write_safetensors(const std::string& path, const Schema& schema,

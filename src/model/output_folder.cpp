@@ -99,12 +99,14 @@ Result<OutputFolder> OutputFolder::create(const std::string& path, const Layout&
   return folder;
 }
 
-Status OutputFolder::link_kept_files() const {
+Status OutputFolder::link_kept_files(std::span<const std::string> dropped) const {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
   for (const std::string& name : names) {
     const fs::path kept = fs::path(path_) / name;
     std::error_code error;
-    if (is_shard(name) || is_real_folder(kept) || fs::exists(inside(name), error)) continue;
+    if (is_shard(name) || is_real_folder(kept) || fs::exists(inside(name), error) ||
+        std::ranges::find(dropped, name) != dropped.end())
+      continue;
     if (::linkat(AT_FDCWD, kept.c_str(), AT_FDCWD, inside(name).c_str(), 0) == 0) continue;
     fs::copy(kept, inside(name), fs::copy_options::copy_symlinks,
              error);  // a file system without hard links
@@ -187,8 +189,8 @@ Status OutputFolder::move_kept_folders() const {
   return {};
 }
 
-Status OutputFolder::commit() {
-  if (is_folder_) SPARCL_RETURN_IF_ERROR(link_kept_files());
+Status OutputFolder::commit(std::span<const std::string> dropped) {
+  if (is_folder_) SPARCL_RETURN_IF_ERROR(link_kept_files(dropped));
   SPARCL_RETURN_IF_ERROR(sync_folder_of(inside("")));
   if (is_folder_ || is_link_) {
     SPARCL_RETURN_IF_ERROR(exchange());

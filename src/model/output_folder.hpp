@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,10 @@ class OutputFolder {
   // that name.
   Status make_room_for(const std::string& name) const;
 
-  // Keeps files of an existing folder that are not shards (configuration, tokenizer) and are not
-  // rewritten. They are linked into the new folder before the exchange; folders are moved after it.
-  Status commit();
+  // Keeps files of an existing folder that are not shards (configuration, tokenizer), are not
+  // rewritten, and are not `dropped`. They are linked into the new folder before the exchange;
+  // folders are moved after it.
+  Status commit(std::span<const std::string> dropped = {});
 
  private:
   OutputFolder(std::string path, TemporaryPath temporary, bool is_link, bool is_folder)
@@ -35,7 +37,7 @@ class OutputFolder {
         temporary_(std::move(temporary)),
         is_link_(is_link),
         is_folder_(is_folder) {}
-  Status link_kept_files() const;
+  Status link_kept_files(std::span<const std::string> dropped) const;
   bool is_old(const std::string& place) const;  // what create() has found at the path
   Status exchange();
   Status check_exchanged();

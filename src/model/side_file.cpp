@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "src/base/folder_list.hpp"
 #include "src/model/file_layout.hpp"
 #include "src/model/text.hpp"
+#include "src/trust/sha256.hpp"
 
 namespace sparcl::model {
 namespace {
@@ -49,17 +51,20 @@ bool is_side_file(const std::string& name) {
 Result<std::vector<SideFile>> read_side_files(const std::string& folder,
                                               std::vector<std::string>* skipped) {
   std::vector<SideFile> files;
+  std::uintmax_t all_bytes = 0;
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(folder));
   for (const std::string& name : names) {
     const fs::path path = fs::path(folder) / name;
     std::error_code ignored;
     if (!is_side_file(name) || !fs::is_regular_file(path, ignored)) continue;
     const std::uintmax_t bytes = fs::file_size(path, ignored);
-    if (bytes > kMaxSideFileBytes || files.size() == kMaxSideFiles) {
+    if (bytes > kMaxSideFileBytes || bytes > kMaxSideFilesBytes - all_bytes ||
+        files.size() == kMaxSideFiles) {
       if (skipped != nullptr) skipped->push_back(name);
       continue;
     }
     SPARCL_ASSIGN_OR_RETURN(std::vector<std::byte> content, read_file(path.string()));
+    all_bytes += bytes;
     files.push_back({name, std::move(content)});
   }
   return files;
@@ -113,6 +118,24 @@ Result<std::vector<PackedFile>> changed_side_files(std::span<const SideFile> bas
     changed.push_back(std::move(packed));
   }
   return changed;
+}
+
+Result<Digest256> digest_of(std::span<const SideFile> files) {
+  trust::Sha256 sha;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    std::array<std::byte, 8> length;
+    store_le<std::uint64_t>(length.data(), bytes.size());
+    sha.update(length);
+    sha.update(bytes);
+  };
+  for (const SideFile& file : files) {
+    add(std::as_bytes(std::span(file.name)));
+    add(file.content);
+  }
+  SPARCL_ASSIGN_OR_RETURN(const trust::Sha256::Digest digest, sha.finish());
+  Digest256 bytes;
+  std::memcpy(bytes.data(), digest.data(), bytes.size());
+  return bytes;
 }
 
 void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> later) {

@@ -10,6 +10,7 @@
 
 #include "src/base/bytes.hpp"
 #include "src/base/status.hpp"
+#include "src/model/stream_digest.hpp"
 
 namespace sparcl::model {
 
@@ -29,7 +30,7 @@ struct SideFile {
 bool is_side_file(const std::string& name);
 
 // The side files of a folder, by name; `skipped` gets the names of those that are too large to
-// send.
+// send, alone or with those before them.
 Result<std::vector<SideFile>> read_side_files(const std::string& folder,
                                               std::vector<std::string>* skipped = nullptr);
 
@@ -48,6 +49,9 @@ Result<SideFile> unpack(const PackedFile& file);
 // The files of `target` that `base` does not have, or has with other content.
 Result<std::vector<PackedFile>> changed_side_files(std::span<const SideFile> base,
                                                    std::span<const SideFile> target);
+
+// SHA-256 over all names and contents. `files` are in the order of their names.
+Result<Digest256> digest_of(std::span<const SideFile> files);
 
 // Merges `later` into `files`, by name; files of the same name are replaced.
 void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> later);

@@ -30,6 +30,8 @@ std::size_t max_content_bytes(MessageType type) {
     case MessageType::kDamage:
     case MessageType::kBlocks:
       return kMaxDamageBytes;
+    case MessageType::kSideFiles:
+      return kMaxSideFilesMessage;
     case MessageType::kStatusReply:
       return kMaxReportBytes;
     default:

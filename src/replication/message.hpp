@@ -12,6 +12,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/staging.hpp"
 #include "src/base/status.hpp"
+#include "src/model/side_file.hpp"
 #include "src/net/net_address.hpp"
 #include "src/replication/relay_ticket.hpp"
 #include "src/replication/version_words.hpp"
@@ -24,13 +25,14 @@ constexpr std::size_t kMaxUpdatesAhead = 2;
 // The same up to the version of a PIN, if they are few bytes.
 constexpr std::size_t kMaxUpdatesToPin = 200;
 
-constexpr std::uint16_t kProtocolVersion = 8;
+constexpr std::uint16_t kProtocolVersion = 9;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;  // of a description of a model
 constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;  // of what a replica holds
 constexpr std::size_t kMaxDamageBytes = std::size_t{32}
                                         << 20;  // of what a damaged replica holds: 2 Mi blocks
+constexpr std::size_t kMaxSideFilesMessage = std::size_t{64} << 20;  // of files beside shards
 constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
 constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
 constexpr std::size_t kChunkHeadBytes = 16;
@@ -88,8 +90,11 @@ enum class MessageType : std::uint8_t {
   kWithdrawn = 45,   // branch: a contribution is lost here: it is in no sum
   kNonce = 46,       // aggregator: what a worker signs
   kJoin = 47,        // worker: it takes part, and proves its keys
+  // Between a publisher and a replica again.
+  kSideWanted = 48,  // subscriber: it writes a folder; which files beside the shards it has
+  kSideFiles = 49,   // publisher: the files beside the shards
 };
-constexpr MessageType kLastMessageType = MessageType::kJoin;
+constexpr MessageType kLastMessageType = MessageType::kSideFiles;
 
 std::size_t max_content_bytes(MessageType type);
 
@@ -279,6 +284,17 @@ struct ModelReply {
   trust::Signatures signatures{};  // of signed_text() of it; empty: it is not signed
 };
 
+// The files beside the shards of the newest version's folder, as a set.
+struct SideFileSet {
+  std::string model_id;
+  std::uint64_t epoch = 0;
+  std::uint64_t since = 0;         // the version with which they came; 0: none were given
+  Digest256 digest{};              // model::digest_of() of all files
+  trust::Signatures signatures{};  // of signed_bytes(); empty: it is not signed
+  // Nothing: the replica has said that it has them.
+  std::optional<std::vector<model::PackedFile>> files{};
+};
+
 std::vector<std::byte> serialise(const Hello& hello);
 std::vector<std::byte> serialise(const SessionProof& proof);
 std::vector<std::byte> serialise(const Welcome& welcome);
@@ -306,6 +322,8 @@ std::vector<std::byte> serialise(const Fresh& fresh);
 std::vector<std::byte> serialise(const Identity& identity);
 std::vector<std::byte> serialise(const Damage& damage);
 std::vector<std::byte> serialise(const BlockDigests& blocks);
+std::vector<std::byte> signed_bytes(const SideFileSet& set);  // they begin with what they are for
+std::vector<std::byte> serialise(const SideFileSet& set);
 
 Status out_of_place(MessageType type);  // Corrupt
 
@@ -335,5 +353,7 @@ Result<Challenge> parse_challenge(std::span<const std::byte> bytes);
 Result<Fresh> parse_fresh(std::span<const std::byte> bytes);
 Result<Damage> parse_damage(std::span<const std::byte> bytes);
 Result<BlockDigests> parse_block_digests(std::span<const std::byte> bytes);
+Result<Digest256> parse_side_wanted(std::span<const std::byte> bytes);
+Result<SideFileSet> parse_side_file_set(std::span<const std::byte> bytes);
 
 }  // namespace sparcl::replication

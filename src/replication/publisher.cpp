@@ -99,6 +99,8 @@ Publisher::Publisher(const ReplicatedState& state, const PublisherOptions& optio
 
 Status Publisher::open(Listener listener) {
   SPARCL_RETURN_IF_ERROR(load_keys());
+  side_files_.files.emplace();
+  SPARCL_ASSIGN_OR_RETURN(side_files_.digest, model::digest_of({}));
   describe();
   if (context_.model_reply->content.size() > kMaxModelBytes) {
     return Status(
@@ -122,6 +124,7 @@ void Publisher::describe() {
                    {}};
   reply.signatures = issuer_.sign(signed_text(reply));
   context_.model_reply.emplace(MessageType::kModelReply, serialise(reply));
+  context_.side_files = describe_side_files(side_files_);
 }
 
 Status Publisher::learn_epoch(const LatestHeld& latest) {
@@ -321,7 +324,8 @@ Result<Publisher::PublishReport> Publisher::publish_to_replicas(
   const std::unique_ptr<codec::UpdateEncoder> written = std::move(edition.written);
   {
     const std::unique_lock lock = lock_to_publish();
-    const std::vector<FeedRef> all = feeds();  // the last that needs memory, but for write()
+    const std::vector<FeedRef> all = feeds();
+    take_next_side_files(version);  // the last that needs memory, but for write()
     whole_->write(std::move(edition));
     if (written != nullptr) written->keep_forward();
     for (const FeedRef& feed : all) feed->bring_forward(replaced);

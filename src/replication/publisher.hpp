@@ -101,6 +101,10 @@ class Publisher {
   Result<PublishReport> publish(std::uint64_t version,
                                 std::span<const codec::ChangedHint* const> hints = {});
 
+  // The files beside the shards of the version that publish() makes next, and of all later ones, in
+  // the order of their names. Unsupported: they are more than replicas can be told.
+  Status set_side_files(std::span<const model::SideFile> files);
+
   // Waits until so many replicas hold `version` or a later one, or held it when they said goodbye.
   // A replica counts by its own word, if it was given the version: its identity is not proven.
   // Timeout says how many do.
@@ -129,6 +133,8 @@ class Publisher {
             std::unique_ptr<Witness> witness);
   Status open(Listener listener);
   void describe();
+  SideFilesRef describe_side_files(SideFileSet& set) const;
+  void take_next_side_files(std::uint64_t version);
   Status learn_epoch(const LatestHeld& latest);
   void reissue();
   Status load_keys();
@@ -213,7 +219,8 @@ class Publisher {
   model::Schema held_;             // the thread's: once a part is asked for
   RepeatedMessages failed_turns_;  // the thread's
 
-  std::mutex publishing_;                 // one publish() at a time; taken before mutex_
+  std::mutex publishing_;  // one publish() at a time; taken before mutex_
+  std::optional<SideFileSet> next_side_files_;  // guarded by publishing_
   std::atomic<bool> is_awaited_ = false;  // publish() waits for mutex_: the thread ends its turn
 
   // Guards all below. The thread holds it but while it waits for the network: for a bounded time in
@@ -227,6 +234,7 @@ class Publisher {
   };
   std::vector<FeedRef> feeds() const;
   FeedRef whole_;
+  SideFileSet side_files_;  // of the newest version
   std::vector<Part> parts_;   // of replicas that hold less
   model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing
                               // is being made of it

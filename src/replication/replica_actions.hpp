@@ -34,6 +34,10 @@ struct Refuse {
   model::PlanRefusal why;
 };
 
+struct Expect {  // a message of this type may be large from now on
+  UpstreamKind from;
+  MessageType type;
+};
 struct Flush {  // what is queued goes out now
   UpstreamKind to;
 };
@@ -68,8 +72,8 @@ struct SetRelayKey {  // of the tickets of those that take from here
 struct WakeUser {};      // next() has a reason to look
 struct NoteProgress {};  // an update has come whole: a lost connection is tried again soon
 
-using Any = std::variant<Send, Offer, Chunks, Refuse, Flush, Leave, Part, ConnectParent, PassOn,
-                         PassBytesOn, Withdraw, StopPassingOn, SetEpoch, SetRelayKey, WakeUser,
+using Any = std::variant<Send, Offer, Chunks, Refuse, Expect, Flush, Leave, Part, ConnectParent,
+                         PassOn, PassBytesOn, Withdraw, StopPassingOn, SetEpoch, SetRelayKey, WakeUser,
                          NoteProgress>;
 
 }  // namespace replica_action

@@ -31,6 +31,7 @@ ReplicaMachine::ReplicaMachine(Options options, const UpstreamView& publisher,
       publisher_(publisher),
       parent_view_(parent),
       held_{0, brought_hash},
+      side_files_(options_.side_files),
       freshness_(options_.max_age_s) {
   staged_.reserve(kStagedRoom);  // so that an update goes back there without memory
   if (!options_.latest) return;
@@ -139,6 +140,12 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
   comparison_.reset();
   newest_ = welcome.newest;
   receipt_ = welcome.receipt;
+  side_files_.on_welcome(welcome.epoch != publisher_epoch_);
+  if (side_files_.is_on()) {
+    const Digest256 known = side_files_.known();
+    act(replica_action::Expect{from, MessageType::kSideFiles});
+    act(replica_action::Send{from, MessageType::kSideWanted, {known.begin(), known.end()}});
+  }
   if (welcome.relay_key) act(replica_action::SetRelayKey{*welcome.relay_key});
   forget_other_epochs(welcome.epoch);
   forget_trouble();
@@ -195,6 +202,9 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
                   [&](Offer each) { return take_announce(std::move(each), now); });
   if (type == MessageType::kFresh && is_publisher)
     return parsed(parse_fresh(content), [&](const Fresh& each) { return take_fresh(each); });
+  if (type == MessageType::kSideFiles && is_publisher && side_files_.is_on())
+    return parsed(parse_side_file_set(content),
+                  [&](SideFileSet each) { return take_side_files(std::move(each)); });
   if (type == MessageType::kIdentity && is_publisher)
     return parsed(parse_identity(content), [&](Identity each) {
       return each.placement != 0 ? take_vouch(std::move(each), now)

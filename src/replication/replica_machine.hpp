@@ -19,6 +19,7 @@
 #include "src/replication/freshness.hpp"
 #include "src/replication/replica_actions.hpp"
 #include "src/replication/replica_phases.hpp"
+#include "src/replication/side_file_book.hpp"
 #include "src/trust/trusted_keys.hpp"
 
 namespace sparcl::replication {
@@ -51,6 +52,7 @@ class ReplicaMachine {
     double max_age_s = 0;              // of what is held (Freshness); 0: any
     bool gives_bytes = false;          // all bytes of what is held, to replicas that have none
     bool takes_bytes = false;          // from such a replica
+    std::optional<Digest256> side_files{};  // SubscriberOptions
   };
   ReplicaMachine(Options options, const UpstreamView& publisher, const UpstreamView& parent,
                  const Hash128& brought_hash);
@@ -170,6 +172,8 @@ class ReplicaMachine {
   const StagedUpdate* incoming() const;
   bool is_receiving() const { return is<replica_phase::Receiving>(transfer_); }
 
+  const SideFileBook& side_files() const { return side_files_; }
+
   const replica_phase::Source& source() const { return source_; }
   const replica_phase::Transfer& transfer() const { return transfer_; }
   const replica_phase::Bytes& bytes() const { return bytes_; }
@@ -234,6 +238,7 @@ class ReplicaMachine {
 
   // The age of what is held.
   Status take_fresh(const Fresh& fresh);
+  Status take_side_files(SideFileSet set);
   void look_at_age(double now);
   Status stale_error() const;
 
@@ -292,6 +297,7 @@ class ReplicaMachine {
   bool has_news_ = false;               // to be acknowledged: what is held
   bool must_begin_anew_ = false;
 
+  SideFileBook side_files_;
   Freshness freshness_;
   bool is_stale_ = false;   // by the last tick
   bool tells_age_ = false;  // next() has not said so yet

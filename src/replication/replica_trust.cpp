@@ -38,6 +38,23 @@ void ReplicaMachine::forget_untrusted() {
   if (is_vouched()) bytes_ = replica_phase::Brought{};
 }
 
+// --- the files beside the shards ---
+
+Status ReplicaMachine::take_side_files(SideFileSet set) {
+  if (set.model_id != options_.model_id || set.epoch != publisher_epoch_ ||
+      set.epoch < latest_epoch_) {
+    return Status(
+        Code::kMismatch,
+        "the files beside the shards that came are of another model, or of another publisher");
+  }
+  if (options_.trusted)
+    SPARCL_RETURN_IF_ERROR(options_.trusted->verify(signed_bytes(set), set.signatures)
+                               .with_prefix("the files beside the shards: "));
+  SPARCL_RETURN_IF_ERROR(side_files_.on_answer(std::move(set)));
+  act(replica_action::WakeUser{});
+  return {};
+}
+
 // --- the age of what is held ---
 
 Status ReplicaMachine::take_fresh(const Fresh& fresh) {

@@ -52,10 +52,19 @@ struct SessionFeed {
 };
 using SessionFeedRef = std::shared_ptr<const SessionFeed>;
 
+// The files beside the shards, as replicas are told of them.
+struct SideFilesAnswer {
+  Digest256 digest;
+  WholeMessage all;  // with the files
+  WholeMessage none;  // for a replica that has them
+};
+using SideFilesRef = std::shared_ptr<const SideFilesAnswer>;
+
 struct SessionContext {
   std::string model_id;
   std::uint64_t epoch = 0;
   std::optional<WholeMessage> model_reply;  // what is published; nothing: not told here
+  SideFilesRef side_files;                  // of the newest version; nullptr: not told here
   net::TlsEndpointRef tls;                  // nullptr: connections are in the clear
   // Signs an encrypted connection, whose exporter it is given; nothing: the peer's secret is not
   // accepted any more. Empty: nothing is signed here.

@@ -94,8 +94,11 @@ const Hash128& SessionMachine::list_hash() const {
 std::uint64_t SessionMachine::own_bytes() const {
   const std::uint64_t tensors = list() != nullptr ? list()->capacity() : 0;
   const RepairRef* repair = is_replica() ? repair_of(serving()->stage) : nullptr;
-  if (repair == nullptr) return tensors;
-  return tensors + (*repair)->block_hashes.size() * sizeof(Hash128) +
+  const bool keeps_files = side_files_ && side_files_->last != nullptr && sent_ < side_files_->end &&
+                           side_files_->last != context_.side_files;  // for this replica alone
+  const std::uint64_t files = keeps_files ? side_files_->last->all.content.size() : 0;
+  if (repair == nullptr) return tensors + files;
+  return tensors + files + (*repair)->block_hashes.size() * sizeof(Hash128) +
          (*repair)->digests.size() * sizeof(Digest256);
 }
 
@@ -202,6 +205,7 @@ bool SessionMachine::on_tick(std::uint64_t taken, double now) {
   drop_if_nothing_moves(at, taken, now);
   if (is_over()) return false;
   note_given_by_parent();
+  tell_side_files();  // before a word of a newer version
   const bool has_vouched = vouch_for_giver(at);
   const bool has_answered = answer_challenge(now) || has_vouched;
   if (const UpdateRef* update = update_of(at.stage); update != nullptr && fan_out() != nullptr) {
@@ -255,6 +259,7 @@ void SessionMachine::drop_if_nothing_moves(const Serving& at, std::uint64_t take
 void SessionMachine::on_news(double now) {
   Serving* at = serving();
   if (at == nullptr) return;
+  tell_side_files();
   confirm(*at, now);
   announce(*at, now, 0);
 }

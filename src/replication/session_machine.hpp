@@ -138,6 +138,11 @@ class SessionMachine {
     kProven,    // it has held a version whose bytes it was sent
   };
   enum class Memory : std::uint8_t { kNotShared, kInvited, kShared };
+  struct SideFilesTold {
+    Digest256 digest{};    // of the files that it has, or is being sent
+    SideFilesRef last{};   // nullptr: it was told nothing yet
+    std::uint64_t end = 0;  // of that message
+  };
 
   template <class Phase>
   bool is() const {
@@ -176,6 +181,7 @@ class SessionMachine {
   Status take_damage(Serving& at, std::span<const std::byte> content);
   Status take_blocks(Serving& at, std::span<const std::byte> content);
   Status take_taken(double now);
+  Status take_side_wanted(std::span<const std::byte> content);
   bool answer_challenge(double now);
 
   // The way in.
@@ -200,6 +206,7 @@ class SessionMachine {
   void offer_given(Serving& at, double now);
   void offer(Serving& at, UpdateRef update, double now);
   void announce(Serving& at, double now, std::uint64_t after);
+  void tell_side_files();
   void send_ready(session_stage::Sending& stage, double now);
   bool send_leaves(session_stage::Sending& stage);
   std::size_t next_piece(const session_stage::Sending& stage) const;
@@ -263,6 +270,8 @@ class SessionMachine {
     std::uint64_t end;
   };
   std::deque<InFlight> in_flight_;  // all of the update is queued
+
+  std::optional<SideFilesTold> side_files_;  // it writes a folder, and asks for them
 
   Memory memory_state_ = Memory::kNotShared;
   std::deque<SealedMemoryRef> pieces_out_;  // not taken yet: they must stay reachable

@@ -124,6 +124,9 @@ Status SessionMachine::take_of_replica(Serving& at, MessageType type,
         (void)answer_challenge(now);
         return Status();
       });
+    case MessageType::kSideWanted:
+      if (context_.side_files == nullptr || side_files_) break;
+      return take_side_wanted(content);
     case MessageType::kAlive:
       return parse_alive(content).status();
     default:
@@ -339,6 +342,13 @@ Status SessionMachine::take_request(Serving& at, const Request& request, double 
     fan_out()->begin(id(), commit.version, commit.stream_bytes - request.first_byte,
                      commit.is_anchor, now);
   }
+  return {};
+}
+
+Status SessionMachine::take_side_wanted(std::span<const std::byte> content) {
+  SPARCL_ASSIGN_OR_RETURN(const Digest256 digest, parse_side_wanted(content));
+  side_files_ = SideFilesTold{digest};
+  tell_side_files();
   return {};
 }
 

@@ -34,6 +34,7 @@ bool is_busy(const session_stage::Any& at) {
 
 void SessionMachine::serve(double now) {
   if (Serving* at = serving()) {
+    tell_side_files();
     (void)vouch_for_giver(*at);
     offer_next(*at, now);
   }
@@ -43,7 +44,9 @@ void SessionMachine::serve(double now) {
 // The replica may take these updates from its parent, byte for byte. after: later versions only.
 void SessionMachine::announce(Serving& at, double now, std::uint64_t after) {
   auto* parent = std::get_if<session_stage::HasParent>(&at.stage);
-  if (parent == nullptr || !store().newest() || waiting_bytes() >= kQueuedBytes) return;
+  if (parent == nullptr || !store().newest()) return;
+  const std::uint64_t after_files = side_files_ ? std::max(sent_, side_files_->end) : sent_;
+  if (queued_ - after_files >= kQueuedBytes) return;
   const std::deque<Offer>& made = store().made();
   const std::uint64_t first = store().first_made(), end = first + made.size();
   for (std::uint64_t& next = parent->announced = std::max(parent->announced, first); next < end;
@@ -54,6 +57,15 @@ void SessionMachine::announce(Serving& at, double now, std::uint64_t after) {
     at.announced_version = std::max(at.announced_version, each.commit.version);
     fan_out()->awaits(id(), each.commit.version, each.commit.stream_bytes, now);
   }
+}
+
+// Before anything else is said of the version that they belong to. One set at a time.
+void SessionMachine::tell_side_files() {
+  if (!side_files_ || side_files_->last == context_.side_files || sent_ < side_files_->end) return;
+  const SideFilesRef& next = context_.side_files;
+  act(session_action::SendWhole{next->digest == side_files_->digest ? next->none : next->all});
+  side_files_ = SideFilesTold{next->digest, next, queued_};
+  update_end_ = queued_;
 }
 
 // True: what it came with is being compared with the version of the same state hash.

@@ -34,6 +34,12 @@ LatestHeld Subscriber::latest() const {
   return machine_.latest();
 }
 
+Subscriber::SideFilesView Subscriber::side_files(std::uint64_t version) const {
+  const std::lock_guard lock(mutex_);
+  const SideFileBook& book = machine_.side_files();
+  return {book.is_answered() && machine_.newest() >= version, book.of(version)};
+}
+
 Status Subscriber::trouble() const {
   const std::lock_guard lock(mutex_);
   return machine_.why_nothing_comes();

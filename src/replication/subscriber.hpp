@@ -62,6 +62,10 @@ struct SubscriberOptions {
       false;  // what was held stays as it is while next() works, and until it is called again
   std::function<void(std::uint64_t version)> on_swap;  // inside next(), once the arrays hold it
 
+  // For a replica that writes a folder: the digest (model::digest_of) of the files beside its
+  // shards, or zeros. The publisher's are then asked for. Nothing: none are.
+  std::optional<Digest256> side_files;
+
   double max_age_s = 0;  // since what is held was the newest version: then next() says so
                          // (Freshness); 0: any
   double sweep_s = 300;  // between two looks at all that is held; 0: none
@@ -154,6 +158,14 @@ class Subscriber final : private UpstreamOwner {
 
   // The latest version that was applied, in this life or in the one before.
   LatestHeld latest() const;
+
+  // The files beside the shards for a version that is held.
+  struct SideFilesView {
+    // The publisher has told of this version, and before that of its files.
+    bool is_settled = false;
+    std::optional<SideFileBook::Entry> entry{};  // nothing: none are known
+  };
+  SideFilesView side_files(std::uint64_t version) const;
 
   // Why nothing comes; ok where there is only nothing new.
   Status trouble() const;

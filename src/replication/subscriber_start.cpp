@@ -58,6 +58,7 @@ ReplicaMachine::Options complete(ReplicaMachine::Options machine, const Replicat
   if (machine.trusted) machine.latest = options.latest;
   machine.max_age_s = options.max_age_s;
   machine.gives_bytes = machine.takes_bytes = options.gives_bytes;
+  machine.side_files = options.side_files;
   return machine;
 }
 

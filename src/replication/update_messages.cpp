@@ -19,6 +19,7 @@ bool read_rest(ByteReader& bytes, std::vector<Entry>& entries, bool (*read)(Byte
 constexpr std::string_view kIdentityContext = "sparcl digest 1\n";
 static_assert(kIdentityContext.size() == 16);
 constexpr std::string_view kFreshContext = "sparcl fresh 1\n";  // likewise
+constexpr std::string_view kSideContext = "sparcl side files 1\n";
 
 // The bytes begin with what they are for.
 bool read_context(ByteReader& in, std::string_view context) {
@@ -239,6 +240,43 @@ Result<Challenge> parse_challenge(std::span<const std::byte> bytes) {
   return parse_message<Challenge>(bytes, "a challenge", [](ByteReader& in, Challenge& challenge) {
     return read_array(in, challenge);
   });
+}
+
+std::vector<std::byte> signed_bytes(const SideFileSet& set) {
+  ByteWriter out;
+  out.write_bytes(std::as_bytes(std::span(kSideContext)));
+  write_text(out, set.model_id);
+  out.write(set.epoch);
+  out.write(set.since);
+  out.write_bytes(set.digest);
+  return out.take();
+}
+
+std::vector<std::byte> serialise(const SideFileSet& set) {
+  ByteWriter out;
+  out.write_bytes(signed_bytes(set));
+  write_signatures(out, set.signatures);
+  write_flag(out, set.files.has_value());
+  if (set.files) model::serialise(*set.files, out);
+  return out.take();
+}
+
+Result<SideFileSet> parse_side_file_set(std::span<const std::byte> bytes) {
+  return parse_message<SideFileSet>(
+      bytes, "a set of files beside shards", [](ByteReader& in, SideFileSet& set) {
+        bool has_files = false;
+        if (!read_context(in, kSideContext) || !read_text(in, set.model_id) ||
+            !in.read(set.epoch) || !in.read(set.since) || !read_array(in, set.digest) ||
+            !read_signatures(in, set.signatures) || !read_flag(in, has_files))
+          return false;
+        return !has_files || model::parse_side_files(in, set.files.emplace());
+      });
+}
+
+Result<Digest256> parse_side_wanted(std::span<const std::byte> bytes) {
+  return parse_message<Digest256>(
+      bytes, "a word of side files",
+      [](ByteReader& in, Digest256& digest) { return read_array(in, digest); });
 }
 
 }  // namespace sparcl::replication
