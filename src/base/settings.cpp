@@ -135,6 +135,9 @@ constexpr std::array kRows{
                "Folder with the certificates of a publisher, a replica or an observer (`ca.crt`, "
                "`tls.crt`, "
                "`tls.key`), where no option names one. They take the place of a secret."},
+    SettingRow{"ENGINE_API_KEY", SettingType::kSecret, "", "none",
+               "API key of inference engines, for `sparcl subscribe --notify`: requests carry it "
+               "as a bearer token. It is never shown."},
     SettingRow{"SWEEP_S", SettingType::kCount, "", "300",
                "Seconds between two checks of a replica's whole state. Damaged blocks are found "
                "and fetched again. 0: no checks."},
@@ -214,6 +217,11 @@ SettingValue setting(const SettingRow& row) {
   return {std::string(row.fallback), "default"};
 }
 
+std::string shown_value(const SettingRow& row) {
+  const SettingValue value = setting(row);
+  return row.type == SettingType::kSecret && value.source != "default" ? "(set)" : value.text;
+}
+
 Result<double> setting_number(std::string_view name) {
   const std::string text = setting(name).text;
   double value = 0;
@@ -237,14 +245,15 @@ Result<std::string> setting_choice(const SettingRow& row) {
 
 std::string accepted_values(const SettingRow& row) {
   if (row.type == SettingType::kChoice) return fmt::format("one of {}", row.choices);
-  if (row.type == SettingType::kText) return "a text";
+  if (row.type == SettingType::kText || row.type == SettingType::kSecret) return "a text";
   return row.type == SettingType::kSeconds
              ? "a positive number of seconds, at most 1e8 (three years)"
              : "a number that is not negative";
 }
 
 Status check_setting(const SettingRow& row) {
-  if (row.type == SettingType::kText) return {};  // the user of the setting checks it
+  if (row.type == SettingType::kText || row.type == SettingType::kSecret)
+    return {};  // the user of the setting checks it
   return row.type == SettingType::kChoice ? setting_choice(row).status()
                                           : setting_number(row.name).status();
 }

@@ -10,7 +10,7 @@
 
 namespace sparcl {
 
-enum class SettingType { kChoice, kSeconds, kCount, kText };
+enum class SettingType { kChoice, kSeconds, kCount, kText, kSecret };  // a secret is never shown
 
 struct SettingRow {
   std::string_view name;  // "TIMEOUT_S"; the environment variable is SPARCL_TIMEOUT_S
@@ -32,6 +32,8 @@ struct SettingValue {
 // The value in force if no config struct overrides it. `name` must be a row of the table.
 SettingValue setting(std::string_view name);
 SettingValue setting(const SettingRow& row);
+
+std::string shown_value(const SettingRow& row);  // "(set)" for a secret
 
 // The same, parsed; a value that does not parse is an error that names the variable and what it
 // accepts.

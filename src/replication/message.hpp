@@ -33,7 +33,7 @@ constexpr std::size_t kMaxSchemaBytes = std::size_t{8} << 20;  // of what a repl
 constexpr std::size_t kMaxDamageBytes = std::size_t{32}
                                         << 20;  // of what a damaged replica holds: 2 Mi blocks
 constexpr std::size_t kMaxSideFilesMessage = std::size_t{64} << 20;  // of files beside shards
-constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;    // of a status
+constexpr std::size_t kMaxReportBytes = std::size_t{1} << 20;        // of a status
 constexpr std::size_t kMaxMessageBytes = std::size_t{64} << 10;  // of any other message's content
 constexpr std::size_t kChunkHeadBytes = 16;
 constexpr std::size_t kMaxLeavesAtOnce = 2000;  // in one LEAVES: 64,000 bytes

@@ -219,7 +219,7 @@ class Publisher {
   model::Schema held_;             // the thread's: once a part is asked for
   RepeatedMessages failed_turns_;  // the thread's
 
-  std::mutex publishing_;  // one publish() at a time; taken before mutex_
+  std::mutex publishing_;                       // one publish() at a time; taken before mutex_
   std::optional<SideFileSet> next_side_files_;  // guarded by publishing_
   std::atomic<bool> is_awaited_ = false;  // publish() waits for mutex_: the thread ends its turn
 
@@ -234,7 +234,7 @@ class Publisher {
   };
   std::vector<FeedRef> feeds() const;
   FeedRef whole_;
-  SideFileSet side_files_;  // of the newest version
+  SideFileSet side_files_;    // of the newest version
   std::vector<Part> parts_;   // of replicas that hold less
   model::Snapshot snapshot_;  // the newest version's bytes. publish() alone writes it, when nothing
                               // is being made of it

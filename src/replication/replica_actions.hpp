@@ -73,8 +73,8 @@ struct WakeUser {};      // next() has a reason to look
 struct NoteProgress {};  // an update has come whole: a lost connection is tried again soon
 
 using Any = std::variant<Send, Offer, Chunks, Refuse, Expect, Flush, Leave, Part, ConnectParent,
-                         PassOn, PassBytesOn, Withdraw, StopPassingOn, SetEpoch, SetRelayKey, WakeUser,
-                         NoteProgress>;
+                         PassOn, PassBytesOn, Withdraw, StopPassingOn, SetEpoch, SetRelayKey,
+                         WakeUser, NoteProgress>;
 
 }  // namespace replica_action
 

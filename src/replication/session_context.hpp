@@ -55,7 +55,7 @@ using SessionFeedRef = std::shared_ptr<const SessionFeed>;
 // The files beside the shards, as replicas are told of them.
 struct SideFilesAnswer {
   Digest256 digest;
-  WholeMessage all;  // with the files
+  WholeMessage all;   // with the files
   WholeMessage none;  // for a replica that has them
 };
 using SideFilesRef = std::shared_ptr<const SideFilesAnswer>;

@@ -94,7 +94,8 @@ const Hash128& SessionMachine::list_hash() const {
 std::uint64_t SessionMachine::own_bytes() const {
   const std::uint64_t tensors = list() != nullptr ? list()->capacity() : 0;
   const RepairRef* repair = is_replica() ? repair_of(serving()->stage) : nullptr;
-  const bool keeps_files = side_files_ && side_files_->last != nullptr && sent_ < side_files_->end &&
+  const bool keeps_files = side_files_ && side_files_->last != nullptr &&
+                           sent_ < side_files_->end &&
                            side_files_->last != context_.side_files;  // for this replica alone
   const std::uint64_t files = keeps_files ? side_files_->last->all.content.size() : 0;
   if (repair == nullptr) return tensors + files;

@@ -139,8 +139,8 @@ class SessionMachine {
   };
   enum class Memory : std::uint8_t { kNotShared, kInvited, kShared };
   struct SideFilesTold {
-    Digest256 digest{};    // of the files that it has, or is being sent
-    SideFilesRef last{};   // nullptr: it was told nothing yet
+    Digest256 digest{};     // of the files that it has, or is being sent
+    SideFilesRef last{};    // nullptr: it was told nothing yet
     std::uint64_t end = 0;  // of that message
   };
 

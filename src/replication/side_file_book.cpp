@@ -54,8 +54,8 @@ Status SideFileBook::on_answer(SideFileSet set) {
 
 std::optional<SideFileBook::Entry> SideFileBook::of(std::uint64_t version) const {
   if (entries_.empty()) return {};
-  const auto later = std::ranges::find_if(
-      entries_, [&](const Entry& each) { return each.since > version; });
+  const auto later =
+      std::ranges::find_if(entries_, [&](const Entry& each) { return each.since > version; });
   return later == entries_.begin() ? entries_.front() : *std::prev(later);
 }
 

@@ -35,7 +35,8 @@ class SideFileBook {
   Status on_answer(SideFileSet set);
   bool is_answered() const { return is_answered_; }
 
-  // Those of `version`. If only later ones are known, the earliest of them. Nothing: none are known.
+  // Those of `version`. If only later ones are known, the earliest of them. Nothing: none are
+  // known.
   std::optional<Entry> of(std::uint64_t version) const;
 
  private:

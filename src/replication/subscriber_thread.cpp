@@ -369,9 +369,7 @@ void Subscriber::carry_out(replica_action::Any& each, double now) {
           [&](const replica_action::Offer& offer) { source(offer.to).offer(offer.have); },
           [&](const replica_action::Chunks& chunks) { source(chunks.of).chunks(chunks.plan); },
           [&](const replica_action::Refuse& refuse) { source(refuse.of).refuse(refuse.why); },
-          [&](replica_action::Expect expect) {
-            upstream(expect.from).link().allow(expect.type);
-          },
+          [&](replica_action::Expect expect) { upstream(expect.from).link().allow(expect.type); },
           [&](replica_action::Flush flush) { upstream(flush.to).flush(now); },
           [&](replica_action::Leave leave) { upstream(leave.from).leave(); },
           [&](replica_action::Part& part) { upstream(part.from).part(std::move(part.why), now); },

@@ -57,6 +57,15 @@ TEST(Settings, TheEnvironmentWins) {
   EXPECT_EQ(*seconds, 2.5);
 }
 
+TEST(Settings, ASecretIsNotShown) {
+  for (const SettingRow& row : setting_rows()) {
+    if (row.type != SettingType::kSecret) continue;
+    EXPECT_EQ(shown_value(row), row.fallback);
+    const Environment environment(("SPARCL_" + std::string(row.name)).c_str(), "key-of-nobody");
+    EXPECT_EQ(shown_value(row), "(set)");
+  }
+}
+
 TEST(Settings, AnEmptyVariableIsNone) {
   const Environment environment("SPARCL_VERIFY", "");
   EXPECT_EQ(setting("VERIFY").source, "default");
@@ -88,7 +97,8 @@ TEST(Settings, ChecksEachRowByWhatItAccepts) {
   for (const SettingRow& row : setting_rows()) {
     const std::string variable = "SPARCL_" + std::string(row.name);
     EXPECT_TRUE(check_setting(row).ok()) << row.name;
-    if (row.type == SettingType::kText) continue;  // takes anything
+    if (row.type == SettingType::kText || row.type == SettingType::kSecret)
+      continue;  // takes anything
     const Environment environment(variable.c_str(), "nonsense");
     const Status status = check_setting(row);
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << row.name;

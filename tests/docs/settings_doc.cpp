@@ -22,6 +22,7 @@ std::string accepts(const sparcl::SettingRow& row) {
     case sparcl::SettingType::kCount:
       return "a number";
     case sparcl::SettingType::kText:
+    case sparcl::SettingType::kSecret:
       return "text";
   }
   return "";

@@ -78,6 +78,8 @@ void run(std::span<const std::byte> input) {
       return expect_same(content, parse_session_proof);
     case MessageType::kFresh:
       return expect_same(content, parse_fresh);
+    case MessageType::kSideFiles:
+      return expect_same(content, parse_side_file_set);
     default:
       return;
   }
@@ -123,6 +125,9 @@ std::vector<Bytes> seeds() {
       seed(MessageType::kBlocks, BlockDigests{{}, {{}, {}}}),
       seed(MessageType::kProof, SessionProof{}),
       seed(MessageType::kFresh, Fresh{"m", 1, {}, {}, {}, {{}, {}}}),
+      seed(MessageType::kSideFiles, SideFileSet{"m", 1, 2, {}, {trust::KeySignature{}}, {}}),
+      seed(MessageType::kSideFiles,
+           SideFileSet{"m", 1, 2, {}, {}, {{{"config.json", 2, {std::byte{1}}}}}}),
   };
 }
 

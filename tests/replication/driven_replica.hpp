@@ -27,13 +27,17 @@ class FakeUpstream final : public UpstreamView {
 
 class DrivenReplica {
  public:
-  explicit DrivenReplica(bool holds_copy = false, double max_age_s = 0) {
+  explicit DrivenReplica(bool holds_copy = false, double max_age_s = 0,
+                         const std::optional<Digest256>& side_files = Digest256{},
+                         std::optional<trust::TrustedKeys> trusted = {}) {
     ReplicaMachine::Options options;
     options.model_id = kDrivenReplicaModel;
     options.schema_hash = kDrivenSchema;
     options.max_stream_bytes = 1 << 20;
     options.holds_copy = holds_copy;
     options.max_age_s = max_age_s;
+    options.side_files = side_files;
+    options.trusted = std::move(trusted);
     options.name = "a test";
     machine.emplace(std::move(options), publisher, parent, state_of(1).hash);
   }

@@ -54,6 +54,7 @@ class DrivenSession {
     context.status_report = [] { return std::string("{}"); };
     context.max_schema_bytes = [] { return std::size_t{1} << 20; };
     context.model_reply.emplace(MessageType::kModelReply, std::vector<std::byte>(10));
+    context.side_files = files_of({});
     context.on_departure = [this](const SessionMachine&) { ++departures; };
     machine.emplace(SessionMachine::Peer{2, kPeerAddress, false}, context, memory, counts, 0.0);
     store.begin(update_of(1, 1, 0));
@@ -69,8 +70,11 @@ class DrivenSession {
       if (const auto* send = std::get_if<session_action::Send>(&each)) types.push_back(send->type);
       if (std::holds_alternative<session_action::SendChunk>(each))
         types.push_back(MessageType::kChunk);
-      if (std::holds_alternative<session_action::SendWhole>(each))
-        types.push_back(MessageType::kModelReply);
+      if (const auto* whole = std::get_if<session_action::SendWhole>(&each)) {
+        types.push_back(parse_head(whole->message.head)->type);
+        const std::span<const std::byte> content = whole->message.content.bytes();
+        last_whole.assign(content.begin(), content.end());
+      }
       if (std::holds_alternative<session_action::Close>(each)) is_closed = true;
       if (std::holds_alternative<session_action::Prove>(each)) is_proven = true;
       if (auto* send = std::get_if<session_action::Send>(&each))
@@ -178,6 +182,16 @@ class DrivenSession {
     (void)hear(MessageType::kHello, hello(1));
   }
 
+  // The set that a publisher tells.
+  static SideFilesRef files_of(std::vector<model::SideFile> files, std::uint64_t since = 0) {
+    SideFileSet set{kDrivenModel, 5, since, *model::digest_of(files), {}, {}};
+    const std::vector<std::byte> bare = serialise(set);
+    set.files.emplace();
+    for (const model::SideFile& each : files) set.files->push_back(*model::pack(each));
+    return std::make_shared<const SideFilesAnswer>(
+        SideFilesAnswer{set.digest, WholeMessage(MessageType::kSideFiles, serialise(set)),
+                        WholeMessage(MessageType::kSideFiles, bare)});
+  }
   static Identity identity_of(const HeldVersion& of) {
     Identity made;
     made.model_id = kDrivenModel;
@@ -206,6 +220,7 @@ class DrivenSession {
   int anchors_asked = 0, composed_asked = 0, departures = 0;
   bool is_closed = false, is_proven = false;
   std::vector<std::byte> last_content;
+  std::vector<std::byte> last_whole;  // of a message that many are told
   double now = 1;
 
  private:

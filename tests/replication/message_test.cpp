@@ -160,6 +160,25 @@ TEST(Message, PartsOfMessagesAreNone) {
   expect_exact(serialise(BlockDigests{{1, {2, 3}}, {}}),
                [](const auto& bytes) { return parse_block_digests(bytes); });
   expect_exact(serialise(Pin{3}), [](const auto& bytes) { return parse_pin(bytes); });
+  expect_exact(std::vector<std::byte>(32),
+               [](const auto& bytes) { return parse_side_wanted(bytes); });
+  SideFileSet set{"m", 1, 2, {}, {trust::KeySignature{}}, {}};
+  expect_exact(serialise(set), [](const auto& bytes) { return parse_side_file_set(bytes); });
+  set.files = {{"config.json", 2, {std::byte{1}}}, {"vocab.txt", 0, {}}};
+  expect_exact(serialise(set), [](const auto& bytes) { return parse_side_file_set(bytes); });
+}
+
+TEST(Message, SetsOfFilesWithOtherNamesOrSizesAreNone) {
+  const auto is_set = [](std::vector<model::PackedFile> files) {
+    return parse_side_file_set(serialise(SideFileSet{"m", 1, 2, {}, {}, std::move(files)})).ok();
+  };
+  EXPECT_TRUE(is_set({}));
+  EXPECT_TRUE(is_set({{"a.json", model::kMaxSideFileBytes, {}}}));
+  EXPECT_FALSE(is_set({{"a.json", model::kMaxSideFileBytes + 1, {}}}));
+  EXPECT_FALSE(is_set({{"../a.json", 1, {}}})) << "it leads out of the folder";
+  EXPECT_FALSE(is_set({{"model.safetensors", 1, {}}}));
+  EXPECT_FALSE(is_set({{"run.py", 1, {}}}));
+  EXPECT_FALSE(is_set({{"b.json", 1, {}}, {"a.json", 1, {}}})) << "in no order";
 }
 
 TEST(Message, APieceIsNeitherEmptyNorLargerThanASegment) {

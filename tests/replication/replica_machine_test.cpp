@@ -334,7 +334,8 @@ bool is_out_of_place(const Status& status) {
 
 TEST(ReplicaMachine, EachMessageIsTakenOrRefusedFromEachSide) {
   using M = MessageType;
-  const std::set<M> orders{M::kParent, M::kAnnounce, M::kIdentity, M::kFresh};
+  const std::set<M> orders{M::kParent, M::kAnnounce, M::kIdentity, M::kFresh,
+                           M::kSideFiles};
   for (const bool has_parent : {false, true}) {
     for (const UpstreamKind from : {kPublisher, kParent}) {
       for (int number = 1; number <= static_cast<int>(kLastMessageType); ++number) {

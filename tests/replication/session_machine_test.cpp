@@ -220,7 +220,8 @@ std::vector<Situation> situations() {
   };
   const std::set<M> query = with(end, {M::kStatusQuery, M::kModelQuery});
   // A REQUEST is taken in the stages Offered and Sending, in which it names the update.
-  const std::set<M> replica = with(end, {M::kAck, M::kNack, M::kPin, M::kOrphan, M::kAlive});
+  const std::set<M> replica = with(
+      end, {M::kAck, M::kNack, M::kPin, M::kOrphan, M::kAlive, M::kSideWanted});
   return {
       {"Greeting", [](DrivenSession&) {}, with(query, {M::kHello})},
       {"AwaitsList", &DrivenSession::await_list, with(query, {M::kSchema})},
@@ -262,6 +263,8 @@ std::vector<std::byte> content_of(DrivenSession& session, MessageType type) {
       return serialise(BlockDigests{version_of(1), {{}, {}}});
     case M::kSchema:
       return std::vector<std::byte>(3);
+    case M::kSideWanted:
+      return std::vector<std::byte>(32);
     default:
       return {};
   }

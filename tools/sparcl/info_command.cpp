@@ -197,6 +197,8 @@ const char* type_name(SettingType type) {
       return "count";
     case SettingType::kText:
       return "text";
+    case SettingType::kSecret:
+      return "secret";
   }
   return "unknown";
 }
@@ -207,7 +209,7 @@ Json settings_json() {
     const SettingValue value = setting(row);
     out.push_back({{"name", row.name},
                    {"environment", fmt::format("SPARCL_{}", row.name)},
-                   {"value", value.text},
+                   {"value", shown_value(row)},
                    {"source", value.source},
                    {"valid", check_setting(row).ok()},
                    {"accepts", accepted_values(row)},
@@ -224,7 +226,7 @@ std::string settings_text() {
   for (const SettingRow& row : collectives::all_setting_rows()) {
     const SettingValue value = setting(row);
     out += fmt::format("  {:<22} {:<10} {:<12} {}{}\n", fmt::format("SPARCL_{}", row.name),
-                       value.text, value.source, row.meaning,
+                       shown_value(row), value.source, row.meaning,
                        row.choices.empty() ? "" : fmt::format(" ({})", row.choices));
     if (!check_setting(row).ok())
       out += fmt::format("  {:<22} INVALID: expected {}\n", "", accepted_values(row));

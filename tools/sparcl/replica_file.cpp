@@ -1,16 +1,32 @@
 #include "tools/sparcl/replica_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "src/base/files/temporary_path.hpp"
 #include "src/base/log.hpp"
+#include "src/base/shown_text.hpp"
 #include "src/model/checkpoint_writer.hpp"
+#include "src/model/side_file.hpp"
+#include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> names_of(std::span<const model::SideFile> files) {
+  std::vector<std::string> names;
+  for (const model::SideFile& file : files) names.push_back(file.name);
+  return names;
+}
+
+}  // namespace
 
 Status ReplicaFile::check(const std::string& path) {
   std::error_code error;
@@ -49,7 +65,28 @@ Result<ReplicaFile> ReplicaFile::open(const std::string& path, const model::Layo
   if (const int left = remove_leftovers(named.string()); left > 0)
     log_info("{}: {} that a killed process had begun beside it {} removed", path, left,
              left == 1 ? "was" : "were");
-  return ReplicaFile(named.string(), layout);
+  ReplicaFile file(named.string(), layout);
+  SPARCL_RETURN_IF_ERROR(file.look_at_side_files());
+  return file;
+}
+
+Status ReplicaFile::look_at_side_files() {
+  std::error_code error;
+  if (!layout_.is_folder || !fs::is_directory(path_, error)) return {};
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<model::SideFile> files, model::read_side_files(path_));
+  if (files.empty()) return {};
+  SPARCL_ASSIGN_OR_RETURN(side_digest_, model::digest_of(files));
+  brought_names_ = names_of(files);
+  return {};
+}
+
+std::optional<replication::Digest256> ReplicaFile::side_digest() const {
+  return layout_.is_folder ? std::optional(side_digest_) : std::nullopt;
+}
+
+bool ReplicaFile::lacks(const std::optional<SideFiles>& files) const {
+  const bool has_files = files && files->files != nullptr && !files->files->empty();
+  return layout_.is_folder && has_files && files->digest != side_digest_;
 }
 
 Status ReplicaFile::read_into(ModelMemory& memory) {
@@ -63,11 +100,50 @@ Status ReplicaFile::read_into(ModelMemory& memory) {
   return {};
 }
 
-Status ReplicaFile::write(const ModelMemory& memory, const Hash128& hash) {
-  if (holds_ == hash) return {};
-  SPARCL_RETURN_IF_ERROR(
-      model::write_checkpoint(path_, layout_, memory.tensors(), replaced_ ? &*replaced_ : nullptr));
+// Files that the publisher does not have any more. Other files may be the user's.
+std::vector<std::string> ReplicaFile::names_to_drop(std::span<const std::string> names,
+                                                    bool drops_others) const {
+  const auto is_wanted = [&](const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  std::vector<std::string> dropped = own_names_, others = brought_names_;
+  std::erase_if(dropped, is_wanted);
+  std::erase_if(others, is_wanted);
+  if (others.empty()) return dropped;
+  const std::string text = shown(fmt::format("{}", fmt::join(others, ", ")));
+  if (drops_others) {
+    dropped.insert(dropped.end(), others.begin(), others.end());
+    print_note(fmt::format("{}: removed, as the publisher has no such files: {}", path_, text));
+  } else {
+    print_warning(fmt::format(
+        "{}: it holds files that the publisher does not have, and engines may read them: {}: "
+        "remove them, or give --replace",
+        path_, text));
+  }
+  return dropped;
+}
+
+Status ReplicaFile::write(const ModelMemory& memory, const Hash128& hash,
+                          const std::optional<SideFiles>& files, bool drops_others) {
+  // They came with the folder, and are the publisher's.
+  if (files && files->files == nullptr && files->digest == side_digest_ && own_names_.empty())
+    own_names_ = std::exchange(brought_names_, {});
+  const bool has_new = lacks(files);
+  if (holds_ == hash && !has_new) return {};
+  std::span<const model::SideFile> written;
+  std::vector<std::string> names, dropped;
+  if (has_new) {
+    written = *files->files;
+    names = names_of(written);
+    dropped = names_to_drop(names, drops_others);
+  }
+  SPARCL_RETURN_IF_ERROR(model::write_checkpoint(
+      path_, layout_, memory.tensors(), replaced_ ? &*replaced_ : nullptr, written, {}, dropped));
   holds_ = hash;
+  if (!has_new) return {};
+  side_digest_ = files->digest;
+  own_names_ = std::move(names);
+  brought_names_.clear();
   return {};
 }
 

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +15,7 @@
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/credentials.hpp"
+#include "tools/sparcl/engine_notice.hpp"
 #include "tools/sparcl/kept_record.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/model_wait.hpp"
@@ -26,6 +25,7 @@
 #include "tools/sparcl/shell_command.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/store_follower.hpp"
+#include "tools/sparcl/subscriber_report.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
 
 namespace sparcl::tool {
@@ -34,6 +34,8 @@ namespace {
 constexpr double kStopLookSeconds = 0.2;  // between two checks for a stop
 constexpr double kFirstRetry = 1;         // seconds after a failed write; twice as long each time
 constexpr double kLastRetry = 60;         // heuristic
+constexpr double kSideFilesPatience =
+    2;  // seconds, for the publisher's word of the files beside the shards
 
 struct SubscribeOptions {
   replication::SubscriberOptions subscriber;
@@ -43,6 +45,8 @@ struct SubscribeOptions {
   bool may_replace = false;
   PartChoice parts;
   std::string command;
+  std::vector<std::string> notices;
+  NoticeOptions notice;
   std::uint64_t until = 0;
   double timeout_s = kMaxSeconds;
   double poll_s = 1;  // of a store
@@ -50,121 +54,19 @@ struct SubscribeOptions {
   MetricsPlace metrics;
 };
 
-// Counts of this process, for other threads.
-struct SwapCounts {
-  std::atomic<std::uint64_t> swaps{0}, changed{0}, bytes{0};
-  std::atomic<double> pause_s{0}, last_pause_s{0};
-  std::atomic<std::uint64_t> file_version{0}, failed_writes{0};
-
-  void add(const replication::Subscriber::Swap& swap) {
-    ++swaps;
-    changed += swap.changed;
-    bytes += swap.stream_bytes;
-    pause_s = pause_s + swap.pause_s;
-    last_pause_s = swap.pause_s;
-  }
-};
-
-std::vector<Metric> subscriber_metrics(const replication::Subscriber& subscriber,
-                                       const SwapCounts& counts) {
-  const auto one = [](const char* name, const char* help, Metric::Kind kind, double value) {
-    return Metric{name, help, kind, {{{}, value}}};
-  };
-  constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
-  const replication::Subscriber::Versions versions = subscriber.versions();
-  const Status trouble = subscriber.trouble();
-  return {
-      one("sparcl_subscriber_version", "Version that is held.", kGauge,
-          static_cast<double>(versions.held)),
-      one("sparcl_subscriber_newest_version", "Newest version that the publisher has told of.",
-          kGauge, static_cast<double>(versions.newest)),
-      one("sparcl_subscriber_file_version",
-          "Version that FILE holds; 0: none that came since the start.", kGauge,
-          static_cast<double>(counts.file_version)),
-      one("sparcl_subscriber_failed_writes_total", "Times that FILE could not be written.",
-          kCounter, static_cast<double>(counts.failed_writes)),
-      one("sparcl_subscriber_swaps_total", "Times that a newer version was applied.", kCounter,
-          static_cast<double>(counts.swaps)),
-      one("sparcl_subscriber_changed_elements_total", "Elements that these changed.", kCounter,
-          static_cast<double>(counts.changed)),
-      one("sparcl_subscriber_update_bytes_total", "Bytes of their updates.", kCounter,
-          static_cast<double>(counts.bytes)),
-      one("sparcl_subscriber_pause_seconds_total", "Time that applying took.", kCounter,
-          counts.pause_s),
-      one("sparcl_subscriber_last_pause_seconds", "The last one's.", kGauge, counts.last_pause_s),
-      Metric{"sparcl_subscriber_trouble",
-             "1 while something keeps versions from coming.",
-             kGauge,
-             {{{{"code", code_name(trouble.code())}}, trouble.ok() ? 0.0 : 1.0}}}};
-}
-
-// The versions that have come since the last write of the file.
-struct Arrived {
-  std::uint64_t version = 0;  // 0: nothing
-  Hash128 hash;
-  std::uint64_t changed = 0;
-  std::uint64_t bytes = 0;
-  int updates = 0;
-  double pause_s = 0;
-  bool by_anchor = false;
-  bool by_repair = false;
-  std::uint64_t damaged_blocks = 0;
-
-  void add(const replication::Subscriber::Swap& swap) {
-    version = swap.version;
-    hash = swap.hash;
-    changed += swap.changed;
-    bytes += swap.stream_bytes;
-    updates += swap.updates;
-    pause_s += swap.pause_s;
-    by_anchor = by_anchor || swap.by_anchor;
-    by_repair = by_repair || swap.by_repair;
-    damaged_blocks += swap.damaged_blocks;
-  }
-};
-
-// Several updates may change an element more than once.
-std::string changes_text(const Arrived& arrived, std::uint64_t elements) {
-  if (arrived.updates <= 1)
-    return fmt::format("{} of {} elements changed", arrived.changed, elements);
-  return fmt::format("{} changes to {} elements in {} updates", arrived.changed, elements,
-                     arrived.updates);
-}
-
-void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json) {
-  const char* source = arrived.by_anchor   ? "anchor"
-                       : arrived.by_repair ? "repair"
-                       : arrived.bytes > 0 ? "delta"
-                                           : "label";
-  const Json json{{"version", arrived.version},
-                  {"hash", to_hex(arrived.hash)},
-                  {"changed", arrived.changed},
-                  {"updates", arrived.updates},
-                  {"elements", memory.view().map->element_count()},
-                  {"bytes", arrived.bytes},
-                  {"bytes_dense", memory.byte_count()},
-                  {"damaged_blocks", arrived.damaged_blocks},
-                  {"pause_ms", std::round(arrived.pause_s * 1e6) / 1e3},
-                  {"source", source}};
-  print_news(as_json, json,
-             fmt::format("version {}: {}, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
-                         changes_text(arrived, memory.view().map->element_count()),
-                         human_bytes(arrived.bytes), human_bytes(memory.byte_count()), source,
-                         arrived.pause_s * 1e3, to_hex(arrived.hash)));
-}
-
 // Keeps the file up to date with the subscriber.
 class Keeper {
  public:
   Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber,
          const ModelMemory& memory, ReplicaFile& file, KeptRecord& record, SwapCounts& counts,
-         bool as_json)
+         EngineNotice& notice, bool as_json)
       : options_(options),
         subscriber_(subscriber),
         memory_(memory),
         file_(file),
         record_(record),
         counts_(counts),
+        notice_(notice),
         as_json_(as_json) {}
 
   // Returns when a stop is asked for, the file holds the wanted version, or the timeout has passed.
@@ -175,13 +77,15 @@ class Keeper {
       const double now = net::monotonic_seconds();
       show_progress();
       if (swap.ok()) tell_of_blocks(*swap);
+      if (swap.ok() && arrived_.version == 0) arrived_.since = now;
       if (swap.ok()) arrived_.add(*swap);
       if (swap.ok()) counts_.add(*swap);
       teller_.note(subscriber_.trouble(), now);
       if (swap.ok()) teller_.restart(now);
       if (swap.ok() || subscriber_.incoming().bytes > 0) idle_since_ = now;
       // Applied versions are kept, whatever comes after.
-      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_))
+      look_at_side_files();
+      if (arrived_.version != 0 && (swap.ok() || now >= retry_at_) && has_side_files(now))
         SPARCL_RETURN_IF_ERROR(keep(now));
       if (!is_done_ && is_given_up(now)) {
         const Status none(Code::kTimeout,
@@ -194,6 +98,21 @@ class Keeper {
   }
 
  private:
+  // Files beside the shards may come after their version: the folder is written again.
+  void look_at_side_files() {
+    if (arrived_.version != 0 || written_.version == 0) return;
+    if (!file_.lacks(subscriber_.side_files(written_.version).entry)) return;
+    arrived_.version = written_.version;
+    arrived_.hash = written_.hash;
+    arrived_.is_of_files = true;
+  }
+
+  // The publisher tells of them before the version; a version of another replica may come earlier.
+  bool has_side_files(double now) const {
+    return !options_.subscriber.side_files || now - arrived_.since >= kSideFilesPatience ||
+           subscriber_.side_files(arrived_.version).is_settled;
+  }
+
   // The file's bytes had another hash, or the same hash by an attacker's choice: it is rewritten.
   void tell_of_blocks(const replication::Subscriber::Swap& swap) {
     if (swap.by_anchor || swap.damaged_blocks > 0) file_.doubt();
@@ -232,7 +151,8 @@ class Keeper {
         SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
       record_.latest = latest.proof;
     }
-    return file_.write(memory_, arrived_.hash);
+    return file_.write(memory_, arrived_.hash, subscriber_.side_files(arrived_.version).entry,
+                       options_.may_replace);
   }
 
   Status keep(double now) {
@@ -252,9 +172,14 @@ class Keeper {
     counts_.file_version = arrived_.version;
     print_line(arrived_, memory_, as_json_);
     if (!options_.command.empty()) run_command();
-    arrived_ = {};
+    const int untold = notice_.tell_all(arrived_.version, file_.path(), as_json_);
+    written_ = std::exchange(arrived_, {});
     is_done_ = is_wanted;
-    return {};
+    if (!is_wanted || untold == 0) return {};
+    return Status(Code::kRemoteError,
+                  fmt::format("version {} is written, but {} of {} targets of --notify did not "
+                              "take it: see the warnings above",
+                              written_.version, untold, options_.notice.targets.size()));
   }
 
   void run_command() const {
@@ -271,8 +196,10 @@ class Keeper {
   ReplicaFile& file_;
   KeptRecord& record_;
   SwapCounts& counts_;
+  EngineNotice& notice_;
   bool as_json_;
   Arrived arrived_;
+  Arrived written_;  // the last one
   TroubleTeller teller_;
   std::optional<Progress> progress_;
   double idle_since_ = net::monotonic_seconds();  // neither a version nor a part of one
@@ -317,6 +244,8 @@ Result<std::optional<PublishedModel>> ask_until_answered(SubscribeOptions& optio
 Status run_subscribe(SubscribeOptions options, bool as_json) {
   stop_on_signals();
   SPARCL_RETURN_IF_ERROR(check_own(options));
+  SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<EngineNotice> notice,
+                          EngineNotice::open(options.notice));
   SPARCL_ASSIGN_OR_RETURN(options.subscriber.credentials,
                           replication::ReplicaCredentials::load(
                               {options.subscriber.secret_path, options.subscriber.certificates_path,
@@ -353,19 +282,21 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
   }
   tell_of_damage(options.output, file, *record);
   options.subscriber.holds_copy = file.holds().has_value();
+  options.subscriber.side_files = file.side_digest();
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
       replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
   if (!subscriber.ok()) return subscriber.status();
   SwapCounts counts;
   std::unique_ptr<MetricsPage> page;  // it asks the subscriber: it ends first
   if (!options.metrics.where.empty()) {
-    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(
-        options.metrics, [&] { return subscriber_metrics(**subscriber, counts); });
+    Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(options.metrics, [&] {
+      return subscriber_metrics(**subscriber, counts, notice->failed());
+    });
     if (!opened.ok()) return opened.status();
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  return Keeper(options, **subscriber, **memory, file, *record, counts, as_json).run();
+  return Keeper(options, **subscriber, **memory, file, *record, counts, *notice, as_json).run();
 }
 
 std::string address_fault(const std::string& text) {
@@ -403,6 +334,25 @@ std::string publisher_fault(const std::string& text) {
   return fault.empty() && net::parse_host_port(text)->port == 0
              ? "port 0 names no publisher: give the port that the publisher prints"
              : fault;
+}
+
+std::string notice_fault(const std::string& text) {
+  return EngineTarget::parse(text).status().message();
+}
+
+void add_notices(CLI::App& app, SubscribeOptions& options) {
+  app.add_option("--notify", options.notices,
+                 "tell an engine of each version that FILE has come to: it pauses, reads FILE "
+                 "and resumes. vllm:URL, sglang:URL or exec:CMD; may be given more than once. "
+                 "SPARCL_ENGINE_API_KEY is sent as its key")
+      ->type_name("TARGET")
+      ->check(notice_fault, "", "")
+      ->take_all();
+  app.add_option("--notify-timeout", options.notice.timeout_s,
+                 "of each request to an engine (default: 600)")
+      ->type_name("SECONDS")
+      ->transform(no_nan())
+      ->check(CLI::Range(0.1, kMaxSeconds));
 }
 
 }  // namespace
@@ -473,6 +423,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "run by /bin/sh each time FILE has come to a version. SUBSCRIBED_VERSION and "
                  "SUBSCRIBED_FILE are in its environment")
       ->type_name("CMD");
+  add_notices(app, *options);
   app.add_option("--metrics", options->metrics.where,
                  "figures for Prometheus at http://HOST:PORT/metrics, once the model is known. "
                  "With --certificates at https://, for readers with a certificate")
@@ -490,6 +441,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->transform(no_nan())
       ->check(CLI::Range(0.01, kMaxSeconds));
   app.parse_complete_callback([&app, options] {
+    for (const std::string& text : options->notices)
+      options->notice.targets.push_back(*EngineTarget::parse(text));
     if (is_store_url(options->address))
       check_store_options(app);
     else

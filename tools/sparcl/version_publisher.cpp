@@ -1,6 +1,7 @@
 #include "tools/sparcl/version_publisher.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <filesystem>
@@ -74,6 +75,7 @@ Status VersionPublisher::read_whole(const std::string& path, const std::string& 
   if (!first.ok()) return first.status();
   is_whole_ = false;
   SPARCL_RETURN_IF_ERROR((memory_ == nullptr ? *first : memory_)->read(checkpoint));
+  if (checkpoint.layout().is_folder) SPARCL_RETURN_IF_ERROR(read_side_files(path));
   if (mark_of(marked) != before)
     return Status(Code::kInProgress, fmt::format("{}: it has changed while it was read", path));
   is_whole_ = true;
@@ -83,6 +85,30 @@ Status VersionPublisher::read_whole(const std::string& path, const std::string& 
   options_.description = std::move(description);
   memory_ = std::move(*first);
   return {};
+}
+
+// The files beside the shards. They travel with the version.
+Status VersionPublisher::read_side_files(const std::string& path) {
+  std::vector<std::string> skipped;
+  SPARCL_ASSIGN_OR_RETURN(side_files_, model::read_side_files(path, &skipped));
+  SPARCL_ASSIGN_OR_RETURN(side_digest_, model::digest_of(side_files_));
+  const std::string names = shown(fmt::format("{}", fmt::join(skipped, ", ")));
+  if (std::exchange(skipped_, names) == names || names.empty()) return {};
+  print_warning(fmt::format(
+      "{}: replicas are not sent these files, which have more than {} MiB, or more than {} MiB "
+      "together: {}",
+      shown(path), model::kMaxSideFileBytes >> 20, model::kMaxSideFilesBytes >> 20, names));
+  return {};
+}
+
+// To the publisher, for the next version. The weights travel without files that cannot.
+void VersionPublisher::give_side_files() {
+  if (side_digest_ == given_digest_) return;
+  given_digest_ = side_digest_;
+  const Status status = publisher_->set_side_files(side_files_);
+  if (!status.ok())
+    print_warning(fmt::format("{}: {}: replicas keep the files of the version before", shown(path_),
+                              status.message()));
 }
 
 // A change of the state in memory, which stays as it is after an error.
@@ -142,13 +168,14 @@ Status VersionPublisher::read(const std::string& path) {
 
 bool VersionPublisher::has_published_what_was_read() const {
   const auto found = published_.find(path_);
-  return found != published_.end() && found->second == memory_->view().hash();
+  return found != published_.end() &&
+         found->second == Content{memory_->view().hash(), side_digest_};
 }
 
 Result<VersionStore::Stored> VersionPublisher::put_into_store(const Hash128& hash) {
   SPARCL_ASSIGN_OR_RETURN(
       const VersionStore::Stored stored,
-      store_->publish(next_version_, *memory_, hash, layout_, {}, has_settled_));
+      store_->publish(next_version_, *memory_, hash, layout_, side_files_, has_settled_));
   if (stored.was_there && !std::exchange(has_told_of_store_, true))
     print_note(
         fmt::format("the store has versions up to {} already: {} is passed over, and so are "
@@ -162,6 +189,7 @@ Result<VersionPublisher::Published> VersionPublisher::publish_to_all() {
   Published published;
   published.is_first = publisher_ != nullptr && version_ == 0;
   if (publisher_ != nullptr) {
+    give_side_files();
     SPARCL_ASSIGN_OR_RETURN(const replication::Publisher::PublishReport report,
                             publisher_->publish(next_version_));
     published.hash = report.hash;
@@ -207,7 +235,8 @@ Status VersionPublisher::publish() {
   const auto start = std::chrono::steady_clock::now();
   const Result<Published> published = publish_to_all();
   if (!published.ok()) return published.status().with_prefix(path_ + ": ");
-  published_[path_] = newest_hash_ = published->hash;
+  newest_hash_ = published->hash;
+  published_[path_] = {newest_hash_, side_digest_};
   version_ = next_version_++;
   store_waits_ = published->stored && published->stored->waits;
   const bool is_news = publisher_ != nullptr || !(store_waits_ || published->stored->was_there);

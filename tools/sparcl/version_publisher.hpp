@@ -13,6 +13,8 @@
 
 namespace sparcl::tool {
 
+using replication::Digest256;
+
 class VersionPublisher {
  public:
   // first_version: of the first checkpoint; nullopt: 1, or the one after the store's newest. Until
@@ -73,6 +75,8 @@ class VersionPublisher {
   Result<VersionStore::Stored> put_into_store(const Hash128& hash);
   void tell(const Published& published, double seconds) const;
   Status read_whole(const std::string& path, const std::string& marked);
+  Status read_side_files(const std::string& path);
+  void give_side_files();
   Status read_change(const std::string& path);
   Status take_number(const std::string& path);
 
@@ -91,9 +95,18 @@ class VersionPublisher {
   bool is_whole_ = false;  // the memory holds what was read last, and no part of something else
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
-  std::unique_ptr<ModelMemory> memory_;       // once one checkpoint was read as a whole
+  std::unique_ptr<ModelMemory> memory_;  // once one checkpoint was read as a whole
+  struct Content {
+    Hash128 hash;
+    Digest256 side_digest{};
+    friend bool operator==(const Content&, const Content&) = default;
+  };
   std::string path_;                          // of the last checkpoint read
-  std::map<std::string, Hash128> published_;  // the last state, by path
+  std::vector<model::SideFile> side_files_;   // of the last folder read
+  Digest256 side_digest_{};                   // their digest
+  Digest256 given_digest_{};                  // of those that the publisher has
+  std::string skipped_;                       // names of files that were told of as too large
+  std::map<std::string, Content> published_;  // the last content, by path
   double read_s_ = 0;                         // the time of that read
   mutable std::mutex
       beginning_;  // guards the pointers below while other threads may ask for the status

@@ -77,6 +77,10 @@ class Exchange {
   static std::size_t on_send(char* data, std::size_t size, std::size_t count, void* self) {
     return static_cast<Exchange*>(self)->give_body(data, size * count);
   }
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    const auto look = [](Exchange& own) { return !own.request_.is_cancelled(); };
+    return without_exceptions(self, look) ? 0 : 1;
+  }
   static int on_seek(void* self, curl_off_t offset, int origin) {
     static_cast<Exchange*>(self)->sent_ = static_cast<std::uint64_t>(offset);
     return origin == SEEK_SET ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
@@ -161,17 +165,21 @@ class Exchange {
   std::uint64_t sent_ = 0;
 };
 
-Status status_of(CURLcode code, const CurlLibrary& curl, const char* detail) {
+Status status_of(CURLcode code, const CurlLibrary& curl, const char* detail,
+                 const std::string& ca_variable) {
   const std::string text = *detail != '\0' ? detail : curl.easy_strerror(code);
   switch (code) {
     case CURLE_OUT_OF_MEMORY:
       return no_memory();
+    case CURLE_ABORTED_BY_CALLBACK:
+      return Status(Code::kTimeout, "the request was cancelled");
     case CURLE_OPERATION_TIMEDOUT:
       return Status(Code::kTimeout, text);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-      return Status(Code::kUnauthorized,
-                    text + ": name a file with the authority's certificate in AWS_CA_BUNDLE");
+      return Status(
+          Code::kUnauthorized,
+          fmt::format("{}: name a file with the authority's certificate in {}", text, ca_variable));
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
       return Status(Code::kInvalidArgument, text);
@@ -200,7 +208,8 @@ class CurlClient final : public HttpClient {
     curl_slist* const lines = prepare(handle, request, exchange, left, detail);
     const CURLcode code = lines == nullptr ? CURLE_OUT_OF_MEMORY : curl_.easy_perform(handle);
     Status status = exchange.refused;
-    if (status.ok() && code != CURLE_OK) status = status_of(code, curl_, detail);
+    if (status.ok() && code != CURLE_OK)
+      status = status_of(code, curl_, detail, options_.ca_variable);
     if (status.ok()) status = exchange.finish();
     curl_.slist_free_all(lines);
     give_back(handle);
@@ -244,6 +253,11 @@ class CurlClient final : public HttpClient {
     set(handle, CURLOPT_TIMEOUT_MS,
         static_cast<long>(std::min<std::int64_t>(left.count(), 1L << 30)));
     if (!options_.ca_file.empty()) set(handle, CURLOPT_CAINFO, options_.ca_file.c_str());
+    if (request.is_cancelled) {
+      set(handle, CURLOPT_NOPROGRESS, 0L);
+      set(handle, CURLOPT_XFERINFOFUNCTION, &Exchange::on_progress);
+      set(handle, CURLOPT_XFERINFODATA, static_cast<void*>(&exchange));
+    }
     set(handle, CURLOPT_HEADERFUNCTION, &Exchange::on_header);
     set(handle, CURLOPT_HEADERDATA, static_cast<void*>(&exchange));
     set(handle, CURLOPT_WRITEFUNCTION, &Exchange::on_body);

@@ -44,10 +44,12 @@ struct HttpRequest {
   const HttpSink* sink = nullptr;
   std::size_t max_bytes = 64 << 10;  // of a body that no sink takes
   std::chrono::steady_clock::time_point deadline;
+  std::function<bool()> is_cancelled;  // asked once a second or more often; may be empty
 };
 
 struct HttpOptions {
-  std::string ca_file;  // of certificates; "": the system's
+  std::string ca_file;                        // of certificates; "": the system's
+  std::string ca_variable = "AWS_CA_BUNDLE";  // that names ca_file, for errors
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::seconds stall_timeout{20};  // of a connection on which nothing moves
 };
@@ -59,9 +61,9 @@ class HttpClient {
   static Result<std::unique_ptr<HttpClient>> open(const HttpOptions& options);
   virtual ~HttpClient() = default;
 
-  // Any status of HTTP is an answer. RemoteError, Timeout: none came, or not all of it; the request
-  // may have had its effect. Unauthorized: the server's certificate is not trusted. Corrupt: more
-  // than max_bytes came.
+  // Any status of HTTP is an answer. RemoteError, Timeout (also if cancelled): none came, or not
+  // all of it; the request may have had its effect. Unauthorized: the server's certificate is not
+  // trusted. Corrupt: more than max_bytes came.
   virtual Result<HttpAnswer> perform(const HttpRequest& request) = 0;
 };
 
