@@ -1,12 +1,11 @@
-#!/ usr / bin / env python3
-""
-    "An inference engine for tests: the endpoints by which vLLM and SGLang take weights from a folder. It reads the folder as an engine does, and serves what it read.
+#!/usr/bin/env python3
+"""An inference engine for tests: the endpoints by which vLLM and SGLang take weights from a folder. It reads the folder as an engine does, and serves what it read.
 
-    Prints its port.SPARCL_STUB_KEY in its environment : requests need it as a bearer token./
-    _control : GET the state as JSON; PUT {"path", "status", "body", "count", "hang_s"}: the next `count` requests to `path` are answered so, after
+Prints its port. SPARCL_STUB_KEY in its environment: requests need it as a bearer token.
+/_control: GET the state as JSON; PUT {"path", "status", "body", "count", "hang_s"}: the next `count` requests to `path` are answered so, after
 `hang_s` seconds, and have no effect.
 """
-import http.server, json, os, sys, threading, time, urllib.parse
+import http.server, json, os, threading, time, urllib.parse
 
 KEY = os.environ.get("SPARCL_STUB_KEY")
 lock = threading.Lock()
@@ -18,8 +17,7 @@ def read_folder(path):
     names = sorted(os.listdir(path))
     with open(os.path.join(path, "model.safetensors.index.json")) as index:
         shards = set(json.load(index)["weight_map"].values())
-    missing = [name for name in shards | {
-  "config.json"} if name not in names]
+    missing = [name for name in shards | {"config.json"} if name not in names]
     if missing:
         raise ValueError(f"the folder has no {missing}")
     files = {}
@@ -32,6 +30,7 @@ def read_folder(path):
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     log_message = lambda *_: None
 
     def answer(self, status, body):
@@ -80,31 +79,38 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def act(self, path, body):
         try:
-      if path
-        in("/pause", "/pause_generation")
-            : state["is_paused"] = True elif path in("/resume", "/continue_generation")
-            : state["is_paused"] =
-                  False elif path == "/collective_rpc" and body["method"] ==
-                                                               "reload_weights"
-            : self.load(body["kwargs"]["weights_path"]) elif path
-                                                               ==
-                                                               "/update_weight_version"
-            : state["version"] = body["new_version"] elif path == "/start_weight_update"
-            : if state["in_update"]
-            : return self.answer(500, {"error" : "an update is active"}) state["in_update"] =
-                                     True elif path == "/update_weights" and state["in_update"]
-            : self.load(body["update_info"]["path"]) elif path == "/finish_weight_update"
-            : state["in_update"] = False state["version"] =
-                                         body.get("weight_version", state["version"]) elif path ==
-                                         "/update_weights_from_disk" : try : self
-    .load(body["model_path"]) except(OSError, ValueError) as why
-        : return self.answer(400, {"success" : False, "message" : str(why)}) state["version"] =
-        body["weight_version"] return self
-            .answer(200, {"success" : True, "message" : "updated"}) else
-        : return self.answer(404, {"detail" : "Not Found"}) self
-            .answer(200, {"status" : "ok"}) except(OSError, ValueError, KeyError) as why
-        : self.answer(500, {"error" : str(why)})
+            if path in ("/pause", "/pause_generation"):
+                state["is_paused"] = True
+            elif path in ("/resume", "/continue_generation"):
+                state["is_paused"] = False
+            elif path == "/collective_rpc" and body["method"] == "reload_weights":
+                self.load(body["kwargs"]["weights_path"])
+            elif path == "/update_weight_version":
+                state["version"] = body["new_version"]
+            elif path == "/start_weight_update":
+                if state["in_update"]:
+                    return self.answer(500, {"error": "an update is active"})
+                state["in_update"] = True
+            elif path == "/update_weights" and state["in_update"]:
+                self.load(body["update_info"]["path"])
+            elif path == "/finish_weight_update":
+                state["in_update"] = False
+                state["version"] = body.get("weight_version", state["version"])
+            elif path == "/update_weights_from_disk":
+                try:
+                    self.load(body["model_path"])
+                except (OSError, ValueError) as why:
+                    return self.answer(400, {"success": False, "message": str(why)})
+                state["version"] = body["weight_version"]
+                return self.answer(200, {"success": True, "message": "updated"})
+            else:
+                return self.answer(404, {"detail": "Not Found"})
+            self.answer(200, {"status": "ok"})
+        except (OSError, ValueError, KeyError) as why:
+            self.answer(500, {"error": str(why)})
 
-              server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
-                                                       Handler) server.daemon_threads =
-            True print(server.server_address[1], flush = True) server.serve_forever()
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server.daemon_threads = True
+print(server.server_address[1], flush=True)
+server.serve_forever()
