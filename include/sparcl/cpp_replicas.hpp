@@ -111,6 +111,7 @@ class Subscriber {
     std::uint64_t trust_threshold = 1;     // keys of trust_path that must have signed a version
     double max_age_s = 0;                  // next() throws sparclStale after that; 0: any age
     std::string certificates_path = {};    // folder, role replicate; empty: SPARCL_CERTIFICATES
+    const Store* store = nullptr;  // versions while the publisher is away; it may end before
   };
   Subscriber(const State& state, const std::string& address)
       : Subscriber(state, address, Options()) {}
@@ -126,6 +127,7 @@ class Subscriber {
     given.max_age_s = options.max_age_s;
     given.certificates_path =
         options.certificates_path.empty() ? nullptr : options.certificates_path.c_str();
+    given.store = options.store == nullptr ? nullptr : options.store->get();
     given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
       given.on_swap = [](std::uint64_t version, void* arg) {

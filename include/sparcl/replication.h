@@ -5,9 +5,10 @@
  * Subscribers may join, crash, stall or fall behind without slowing the publisher or other
  * subscribers. A replica always holds exactly one published version.
  *
- * Functions are local, except sparclSubscriberNextGroup. One thread at a time uses a publisher or subscriber, unless a comment says
- * otherwise. Each owns a thread of the library. A state has one publisher or subscriber at a time,
- * and must outlive it. After fork() only the parent may use them.
+ * Functions are local, except sparclSubscriberNextGroup. One thread at a time uses a publisher or
+ * subscriber, unless a comment says otherwise. Each owns a thread of the library. A state has one
+ * publisher or subscriber at a time, and must outlive it. After fork() only the parent may use
+ * them.
  */
 #ifndef SPARCL_REPLICATION_H_
 #define SPARCL_REPLICATION_H_
@@ -153,11 +154,15 @@ typedef struct {
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role replicate, and tls.key, in
                                       place of a secret: the publisher must have a certificate of
                                       role publish; NULL: SPARCL_CERTIFICATES, else none */
+  sparclStore_t store; /**< while the publisher cannot be reached, sparclSubscriberNext takes newer
+                            versions from this store, and returns to the publisher afterwards. Its
+                            address and options are used, and it may be closed. If the subscriber
+                            checks who publishes, it must have trust_path. NULL: none */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
   {                                                                                                \
     sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault, \
-        NULL, 0, 0, NULL                                                                           \
+        NULL, 0, 0, NULL, NULL                                                                     \
   }
 
 /** Starts a subscriber, which connects to a publisher and connects again after each failure.

@@ -8,6 +8,7 @@
 #include "sparcl/sparcl.h"
 #include "src/api/handles.hpp"
 #include "src/api/state_handle.hpp"
+#include "src/api/store_fallback.hpp"
 #include "src/base/worker_pool.hpp"
 #include "src/codec/cast_source.hpp"
 #include "src/codec/change_finder.hpp"
@@ -89,15 +90,16 @@ struct sparclPublisher {
   std::optional<sparcl::replication::Publisher::PublishReport> last_report;
 };
 
-// What the tensors of a subscriber hold after a call that may have written them: its state knows it.
+// What the tensors of a subscriber hold after a call that may have written them: its state knows
+// it.
 namespace sparcl::api {
-Status note_swap(sparclSubscriber& subscriber,
-                 const Result<replication::Subscriber::Swap>& swap);
+Status note_swap(sparclSubscriber& subscriber, const Result<replication::Subscriber::Swap>& swap);
 }
 
 struct sparclSubscriber {
   sparcl::api::OwnHandle<sparclSubscriber> handle{this};
   std::unique_ptr<sparcl::api::AttachedState> attached;
   std::unique_ptr<sparcl::replication::Subscriber> subscriber;
-  bool has_buffers = false;  // the state's tensors are one of two sets
+  std::unique_ptr<sparcl::api::StoreFallback> fallback;  // nullptr: it has no store
+  bool has_buffers = false;                              // the state's tensors are one of two sets
 };

@@ -33,10 +33,11 @@ struct sparclStore {
 
   bool is_own_process() const { return process == ::getpid(); }
   // In a child of fork() a lock of the parent's may be held by a thread that is not there.
-  Status check_process() const {
+  sparcl::Status check_process() const {
     if (is_own_process()) return {};
-    return Status(Code::kInvalidUsage,
-                  "this store belongs to the parent process: a child of fork() opens it again");
+    return sparcl::Status(
+        sparcl::Code::kInvalidUsage,
+        "this store belongs to the parent process: a child of fork() opens it again");
   }
 };
 

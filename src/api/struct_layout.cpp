@@ -118,6 +118,7 @@ static_assert(has_no_padding(&Subscriber::size, &Subscriber::model_id, &Subscrib
                              &Subscriber::record_path, &Subscriber::on_swap, &Subscriber::arg,
                              &Subscriber::double_buffer, &Subscriber::relay,
                              &Subscriber::secret_path, &Subscriber::trust_threshold,
-                             &Subscriber::max_age_s, &Subscriber::certificates_path));
+                             &Subscriber::max_age_s, &Subscriber::certificates_path,
+                             &Subscriber::store));
 
 }  // namespace sparcl::api::struct_layout

@@ -10,6 +10,8 @@
 #include "src/api/error.hpp"
 #include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
+#include "src/api/store_handle.hpp"
+#include "src/store/address/open_store.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -82,6 +84,28 @@ sparclResult_t with_subscriber(const char* name, sparclSubscriber_t subscriber, 
       });
 }
 
+// The store of the options; nullptr: none.
+Result<std::unique_ptr<sparcl::api::StoreFallback>> open_fallback(
+    const sparclSubscriberOptions_t* given, const SubscriberOptions& options) {
+  std::unique_ptr<sparcl::api::StoreFallback> made;
+  sparclSubscriberOptions_t all = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  if (all.store == nullptr) return made;
+  const Held<sparclStore> store(all.store, "options.store");
+  SPARCL_RETURN_IF_ERROR(store.status());
+  SPARCL_RETURN_IF_ERROR(store->check_process());
+  if (options.has_proof() && !store->options.trust->trusted)
+    return Status(
+        Code::kInvalidArgument,
+        "options.store was opened without trust_path, and this subscriber takes only what "
+        "it can check: open the store with trust_path and model_id");
+  SPARCL_ASSIGN_OR_RETURN(auto objects,
+                          sparcl::store::open_store(store->url, sparcl::store::Missing::kIsMade));
+  made = std::make_unique<sparcl::api::StoreFallback>(std::move(objects), store->options.trust,
+                                                      store->options.keep.lease_s);
+  return made;
+}
+
 Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* address,
               const sparclSubscriberOptions_t* given) {
   if (subscriber == nullptr) return Status(Code::kInvalidArgument, "subscriber is NULL");
@@ -94,6 +118,7 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
                           AttachedState::attach(held, AttachedState::Use::kWrite));
   auto made = std::make_unique<sparclSubscriber>();
   made->attached = std::move(attached);
+  SPARCL_ASSIGN_OR_RETURN(made->fallback, open_fallback(given, options));
   made->has_buffers = options.double_buffer;
   if (made->attached->mirrored() != nullptr &&
       std::exchange(options.double_buffer, false)) {  // the mirror has none
@@ -110,8 +135,11 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
 Status next(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   const Result<Subscriber::Swap> swap =
-      sparcl::api::wait_long("sparclSubscriberNext", seconds,
-                             [&](double piece) { return subscriber.subscriber->next(piece); });
+      sparcl::api::wait_long("sparclSubscriberNext", seconds, [&](double piece) {
+        return subscriber.fallback != nullptr
+                   ? subscriber.fallback->next(*subscriber.subscriber, piece)
+                   : subscriber.subscriber->next(piece);
+      });
   SPARCL_RETURN_IF_ERROR(sparcl::api::note_swap(subscriber, swap));
   if (version != nullptr) *version = swap->version;
   return {};

@@ -307,6 +307,29 @@ std::unique_ptr<StagedUpdate> ReplicaMachine::on_applied(std::uint64_t system_ns
   return applied;
 }
 
+// A pin names one of the publisher's versions.
+bool ReplicaMachine::may_take_elsewhere() const {
+  return pin_.version == 0 && is<replica_phase::Resting>(writer_);
+}
+
+void ReplicaMachine::begin_taking() { writer_ = replica_phase::Restoring{}; }
+
+// What has come leads on from what was held before: it is asked for again.
+void ReplicaMachine::on_taken(const HeldVersion& held) {
+  act(replica_action::StopPassingOn{});
+  writer_ = replica_phase::Resting{};
+  bytes_ = replica_phase::Published{};
+  held_ = held;
+  epoch_ = publisher_epoch_;
+  if (epoch_ == latest_epoch_) latest_version_ = std::max(latest_version_, held_.version);
+  newest_ = std::max(newest_, held_.version);
+  staged_.clear();
+  transfer_ = replica_phase::NoUpdate{};
+  comparison_.reset();
+  has_news_ = false;
+  must_begin_anew_ = true;
+}
+
 void ReplicaMachine::begin_restoring() {
   pin_.to = replica_phase::Pin::To::kAhead;
   writer_ = replica_phase::Restoring{};

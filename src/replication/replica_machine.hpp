@@ -144,6 +144,11 @@ class ReplicaMachine {
   void on_not_applied(const Status& why, bool writes_in_place, double now);
   // Answers with the update, which is needed no more. system_ns: by the wall clock.
   std::unique_ptr<StagedUpdate> on_applied(std::uint64_t system_ns);
+  // Another source than the publisher brings a version, which is held then as a published one.
+  bool may_take_elsewhere() const;
+  void begin_taking();
+  void on_taken(const HeldVersion& held);
+  void on_not_taken() { writer_ = replica_phase::Resting{}; }
   void begin_restoring();
   void on_restored(const HeldVersion& held, std::uint64_t epoch);
   void on_not_restored(const Status& why, const std::optional<HeldVersion>& before);

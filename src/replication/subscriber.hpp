@@ -132,6 +132,16 @@ class Subscriber final : private UpstreamOwner {
   // versions() then tells which version they hold.
   Result<Swap> commit(std::uint64_t version);
 
+  // Writes a version into the arrays, which hold `held`, or anything. The result's version, hash,
+  // changed, stream_bytes, updates and by_anchor are its own. After an error the arrays are as
+  // before.
+  using ElsewhereWriter = std::function<Result<Swap>(const ReplicatedState& into,
+                                                     const std::optional<HeldVersion>& held)>;
+  // Brings the arrays to a version that does not come from the publisher, such as one of a store,
+  // and shows it. InvalidUsage: not now, because versions are pinned. The publisher is asked again
+  // then, with this version.
+  Result<Swap> take_elsewhere(const ElsewhereWriter& write);
+
   struct Versions {
     std::uint64_t held = 0;    // 0: none yet
     std::uint64_t newest = 0;  // as far as the publisher has said
@@ -239,6 +249,9 @@ class Subscriber final : private UpstreamOwner {
   Status take_steps(std::unique_lock<std::mutex>& lock, Swap& swap, std::uint64_t version);
   Status undo(std::unique_lock<std::mutex>& lock);
   Status not_prepared(std::uint64_t version) const;
+
+  Result<Swap> write_elsewhere(const ElsewhereWriter& write,
+                               const std::optional<HeldVersion>& held);
 
   // next(), commit().
   bool wait_for_news(std::unique_lock<std::mutex>& lock, double deadline);

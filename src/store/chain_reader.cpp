@@ -31,7 +31,7 @@ Status check_ends(const codec::UpdateDecoder& decoder, const ChainStep& step,
 
 Status apply_step(const Chain& chain, const ChainStep& step,
                   const std::optional<model::HeldVersion>& held, const ChainState& state,
-                  std::span<std::byte* const> arrays) {
+                  std::span<std::byte* const> arrays, std::uint64_t* changed) {
   const std::uint64_t tensor_bytes = state.map->byte_count();
   const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
   SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), step.object, max_bytes));
@@ -51,14 +51,15 @@ Status apply_step(const Chain& chain, const ChainStep& step,
                             : Status(Code::kCorrupt,
                                      "it says of the version before that it is "
                                      "the one that it leads to");
+  if (changed != nullptr) *changed += decoder.changed();
   return decoder.apply(bytes);
 }
 
 Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
                  std::optional<model::HeldVersion> held, const ChainState& state,
-                 std::span<std::byte* const> arrays) {
+                 std::span<std::byte* const> arrays, std::uint64_t* changed) {
   for (const ChainStep& step : steps) {
-    const Status applied = apply_step(chain, step, held, state, arrays);
+    const Status applied = apply_step(chain, step, held, state, arrays, changed);
     if (!applied.ok()) {
       return applied.with_prefix(
           fmt::format("version {}, {}: ", step.target.version, step.object.key));
@@ -88,7 +89,7 @@ Result<StoredObject> schema_object(std::span<const std::byte> schema) {
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
   return by_any_path(chain, target, {}, [&](std::span<const ChainStep> steps) {
-    return apply_all(chain, steps, std::nullopt, state, state.arrays);
+    return apply_all(chain, steps, std::nullopt, state, state.arrays, nullptr);
   });
 }
 
@@ -108,14 +109,16 @@ Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice c
 }
 
 Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,
-               const std::optional<model::HeldVersion>& held, const ChainState& state) {
+               const std::optional<model::HeldVersion>& held, const ChainState& state,
+               std::uint64_t* changed) {
+  if (changed != nullptr) *changed = 0;
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
   if (steps.size() == 1 && !steps.front().is_anchor())
-    return apply_all(chain, steps, held, state, state.arrays);
+    return apply_all(chain, steps, held, state, state.arrays, changed);
   if (steps.empty()) return {};
   model::Snapshot copy;  // tensors keep what they hold until all is checked
   SPARCL_RETURN_IF_ERROR(copy.take(*state.map, state.arrays));
-  SPARCL_RETURN_IF_ERROR(apply_all(chain, steps, held, state, copy.arrays()));
+  SPARCL_RETURN_IF_ERROR(apply_all(chain, steps, held, state, copy.arrays(), changed));
   for (std::size_t i = 0; i < state.arrays.size(); ++i) {
     const std::size_t bytes = state.map->arrays()[i].bytes();
     if (bytes > 0) std::memcpy(state.arrays[i], copy.arrays()[i], bytes);

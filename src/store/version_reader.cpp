@@ -44,7 +44,7 @@ Result<RestoredVersion> VersionReader::restore_once(std::uint64_t version,
         restored.by_anchor = !steps.empty() && steps.front().is_anchor();
         restored.object_bytes = 0;
         for (const ChainStep& step : steps) restored.object_bytes += step.object.bytes;
-        return sparcl::store::restore(chain_, target, steps, held, state);
+        return sparcl::store::restore(chain_, target, steps, held, state, &restored.changed);
       });
   if (!brought.ok()) return brought;
   return restored;

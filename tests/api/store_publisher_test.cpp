@@ -143,6 +143,98 @@ TEST_F(StorePublisher, AnotherWriterStopsItAndBadArgumentsAreNamed) {
   for (const sparclStore_t each : {store, rival}) EXPECT_EQ(sparclStoreClose(each), sparclSuccess);
 }
 
+// The subscriber's tensors, or those that it shows beside them.
+class StoreFallback : public StorePublisher, public testing::WithParamInterface<sparclToggle_t> {
+ protected:
+  sparclSubscriber_t subscriber(const StoredModel& model, const std::string& address,
+                                sparclStore_t store) const {
+    sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+    options.store = store;
+    options.double_buffer = GetParam();
+    sparclSubscriber_t made = nullptr;
+    EXPECT_EQ(sparclSubscriberCreate(&made, model.state(), address.c_str(), &options),
+              sparclSuccess)
+        << error();
+    return made;
+  }
+  static std::uint64_t next(sparclSubscriber_t subscriber) {
+    std::uint64_t version = 0;
+    EXPECT_EQ(sparclSubscriberNext(subscriber, 30, &version), sparclSuccess) << error();
+    return version;
+  }
+  static void expect_shown(sparclSubscriber_t subscriber, const StoredModel& model) {
+    const void* shown = nullptr;
+    ASSERT_EQ(sparclSubscriberTensor(subscriber, 0, &shown), sparclSuccess) << error();
+    EXPECT_TRUE(model.has_weights(shown));
+  }
+};
+
+TEST_P(StoreFallback, VersionsComeFromTheStoreWhileThePublisherIsAway) {
+  StoredModel trained, held;
+  const sparclStore_t store = open();
+  sparclPublisher_t own = publisher(trained, store);
+  char address[64];
+  ASSERT_EQ(sparclPublisherAddress(own, address, sizeof address), sparclSuccess);
+  ASSERT_EQ(sparclPublish(own, 1), sparclSuccess) << error();
+  ASSERT_EQ(sparclPublisherWaitStored(own, 1, 60), sparclSuccess) << error();
+  const sparclSubscriber_t replica = subscriber(held, address, store);
+  EXPECT_EQ(next(replica), 1u);
+  ASSERT_EQ(sparclPublisherDestroy(own), sparclSuccess);
+
+  for (std::uint64_t version = 2; version <= 3; ++version) {  // of another process, say
+    trained.train(version);
+    ASSERT_EQ(sparclStorePublish(store, trained.state(), version), sparclSuccess) << error();
+    EXPECT_EQ(next(replica), version);
+    expect_shown(replica, trained);
+  }
+  ASSERT_EQ(sparclStoreClose(store), sparclSuccess) << error();
+
+  const sparclStore_t again = open();
+  sparclPublisherOptions_t options = SPARCL_PUBLISHER_OPTIONS_INITIALIZER;
+  options.listen = address;
+  options.store = again;
+  ASSERT_EQ(sparclPublisherCreate(&own, trained.state(), &options), sparclSuccess) << error();
+  for (std::uint64_t version = 4; version <= 5; ++version) {
+    trained.train(version);
+    ASSERT_EQ(sparclPublish(own, version), sparclSuccess) << error();
+    std::uint64_t got = next(replica);
+    if (got < version) got = next(replica);  // the store's version 4 may have come first
+    EXPECT_EQ(got, version);
+    expect_shown(replica, trained);
+  }
+  EXPECT_EQ(sparclPublisherWait(own, 5, 1, 30), sparclSuccess) << error();
+  EXPECT_EQ(sparclSubscriberDestroy(replica), sparclSuccess);
+  EXPECT_EQ(sparclPublisherDestroy(own), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(again), sparclSuccess);
+}
+
+TEST_P(StoreFallback, NoPublisherNeedsToBeThere) {
+  StoredModel trained, held;
+  const sparclStore_t store = open(), reader = open();
+  const sparclSubscriber_t replica = subscriber(held, "127.0.0.1:1", reader);
+  EXPECT_EQ(sparclSubscriberNext(replica, 1.5, nullptr), sparclRemoteError) << "it is empty";
+  ASSERT_EQ(sparclStorePublish(store, trained.state(), 7), sparclSuccess) << error();
+  EXPECT_EQ(next(replica), 7u);
+  expect_shown(replica, trained);
+  EXPECT_EQ(sparclSubscriberNext(replica, 1.5, nullptr), sparclRemoteError) << "nothing is newer";
+  EXPECT_EQ(sparclSubscriberDestroy(replica), sparclSuccess);
+  EXPECT_EQ(sparclStoreClose(store), sparclSuccess);
+
+  // What the subscriber would not take from the publisher it does not take from a store.
+  const std::string trusted = write_key("key.pub", kPublicKey);
+  sparclSubscriberOptions_t options = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
+  options.store = reader;
+  options.trust_path = trusted.c_str();
+  options.model_id = "policy";
+  sparclSubscriber_t careful = nullptr;
+  EXPECT_EQ(sparclSubscriberCreate(&careful, held.state(), "127.0.0.1:1", &options),
+            sparclInvalidArgument);
+  EXPECT_NE(error().find("trust_path and model_id"), std::string::npos) << error();
+  EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
+}
+
+INSTANTIATE_TEST_SUITE_P(Buffers, StoreFallback, testing::Values(sparclOff, sparclOn));
+
 TEST_F(StorePublisher, ReadersWithTrustedKeysRefuseWhatTheseHaveNotSigned) {
   StoredModel trained, follower;
   const std::string key = write_key("key", kKey), trusted = write_key("key.pub", kPublicKey),

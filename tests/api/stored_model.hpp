@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -47,6 +48,9 @@ class StoredModel {
   }
   bool operator==(const StoredModel& other) const {
     return weights_ == other.weights_ && bias_ == other.bias_;
+  }
+  bool has_weights(const void* at) const {
+    return std::memcmp(at, weights_.data(), weights_.size() * sizeof weights_.front()) == 0;
   }
   sparclState_t state() const { return state_; }
 

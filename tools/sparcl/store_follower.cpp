@@ -36,9 +36,12 @@ class StoreFollower {
   static Result<std::unique_ptr<StoreFollower>> open(const FollowOptions& options, bool as_json) {
     SPARCL_RETURN_IF_ERROR(ReplicaFile::check(options.output));
     SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust, trust_of(options));
+    SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<EngineNotice> notice,
+                            EngineNotice::open(options.notice));
     SPARCL_ASSIGN_OR_RETURN(auto chain,
                             open_chain(options.url, store::Missing::kIsMade, std::move(trust)));
-    return std::unique_ptr<StoreFollower>(new StoreFollower(options, std::move(chain), as_json));
+    return std::unique_ptr<StoreFollower>(
+        new StoreFollower(options, std::move(chain), std::move(notice), as_json));
   }
   ~StoreFollower() { lease_.release(); }
   StoreFollower(const StoreFollower&) = delete;
@@ -66,13 +69,15 @@ class StoreFollower {
             .with_prefix(fmt::format("version {} could not be written safely: ", held_->version)));
     written_ = held_->version;
     tell(restored, net::monotonic_seconds() - begin);
-    return {};
+    return tell_others();
   }
 
  private:
-  StoreFollower(const FollowOptions& options, std::unique_ptr<OpenChain> chain, bool as_json)
+  StoreFollower(const FollowOptions& options, std::unique_ptr<OpenChain> chain,
+                std::unique_ptr<EngineNotice> notice, bool as_json)
       : options_(options),
         chain_(std::move(chain)),
+        notice_(std::move(notice)),
         lease_(*chain_->objects, options.lease_seconds > 0
                                      ? static_cast<std::int64_t>(std::ceil(options.lease_seconds))
                                      : store::kLeaseSeconds),
@@ -102,7 +107,19 @@ class StoreFollower {
   }
 
   Status write(const store::VersionRecord& record) {
-    return file_->write(*memory_, record.target_hash);
+    if (record.description != described_by_) SPARCL_RETURN_IF_ERROR(take_side_files(record));
+    return file_->write(*memory_, record.target_hash, side_files_, options_.may_replace);
+  }
+
+  Status take_side_files(const store::VersionRecord& record) {
+    SPARCL_ASSIGN_OR_RETURN(StoredModel stored, read_stored_model(chain_->chain, record));
+    ReplicaFile::SideFiles files{.since = record.version};
+    SPARCL_ASSIGN_OR_RETURN(files.digest, model::digest_of(stored.side_files));
+    files.files =
+        std::make_shared<const std::vector<model::SideFile>>(std::move(stored.side_files));
+    side_files_ = std::move(files);
+    described_by_ = record.description;
+    return {};
   }
 
   void tell(const store::RestoredVersion& restored, double seconds) const {
@@ -122,22 +139,36 @@ class StoreFollower {
         fmt::format("version {}: {} of {} in {} objects ({}), {:.3f} s, {}\n", record.version,
                     human_bytes(restored.object_bytes), human_bytes(memory_->byte_count()),
                     restored.objects, source, seconds, to_hex(record.target_hash)));
-    if (options_.command.empty()) return;
-    const Status run =
-        run_shell(options_.command, {{"SUBSCRIBED_VERSION", std::to_string(record.version)},
-                                     {"SUBSCRIBED_FILE", file_->path()}});
-    if (!run.ok())
-      print_warning(fmt::format("--exec after version {}: {}", record.version, run.message()));
+  }
+
+  // Commands and engines.
+  Status tell_others() {
+    if (!options_.command.empty()) {
+      const Status run = run_shell(
+          options_.command,
+          {{"SUBSCRIBED_VERSION", std::to_string(written_)}, {"SUBSCRIBED_FILE", file_->path()}});
+      if (!run.ok())
+        print_warning(fmt::format("--exec after version {}: {}", written_, run.message()));
+    }
+    const int untold = notice_->tell_all(written_, file_->path(), as_json_);
+    if (untold == 0 || options_.until == 0 || written_ < options_.until) return {};
+    return Status(Code::kRemoteError,
+                  fmt::format("version {} is written, but {} of {} targets of --notify did not "
+                              "take it: see the warnings above",
+                              written_, untold, options_.notice.targets.size()));
   }
 
   const FollowOptions& options_;
   std::unique_ptr<OpenChain> chain_;
+  std::unique_ptr<EngineNotice> notice_;
   store::Lease lease_;
   store::VersionReader reader_;
   bool as_json_;
   std::optional<ReplicaFile> file_;
   std::unique_ptr<ModelMemory> memory_;
   std::optional<model::HeldVersion> held_;  // by the memory
+  std::optional<store::StoredObject> described_by_;
+  std::optional<ReplicaFile::SideFiles> side_files_;  // that it describes; nullopt: none
   std::uint64_t written_ = 0;
 };
 
@@ -162,7 +193,7 @@ Status follow_store(const FollowOptions& options, bool as_json) {
     if (!status.ok() && !has_version && is_lasting(status.code())) return status;
     teller.note(status, now);
     if (status.ok()) teller.restart(now);
-    if (has_version && options.until != 0 && follower->written() >= options.until) return {};
+    if (has_version && options.until != 0 && follower->written() >= options.until) return status;
     const double waited = has_version && options.until == 0 ? 0
                           : has_version                     ? teller.lasts(now)
                                                             : now - begin;

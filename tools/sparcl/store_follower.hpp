@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/status.hpp"
+#include "tools/sparcl/engine_notice.hpp"
 
 namespace sparcl::tool {
 
@@ -14,6 +15,7 @@ struct FollowOptions {
   std::size_t trust_threshold = 1;
   bool may_replace = false;  // a checkpoint of another model
   std::string command;       // run after each version; "": none
+  NoticeOptions notice;      // engines that are told
   std::uint64_t until = 0;  // ends once the file holds this version or a later one; 0: does not end
   double timeout_s = 0;     // without a version
   double poll_s = 1;        // between two looks at the store

@@ -322,6 +322,7 @@ Status run_follow(const SubscribeOptions& options, bool as_json) {
   follow.trust_threshold = options.subscriber.trust_threshold;
   follow.may_replace = options.may_replace;
   follow.command = options.command;
+  follow.notice = options.notice;
   follow.until = options.until;
   follow.timeout_s = options.timeout_s;
   follow.poll_s = options.poll_s;

@@ -1,0 +1,47 @@
+// Versions that do not come from the publisher: take_elsewhere().
+
+#include <new>
+
+#include "src/base/log.hpp"
+#include "src/model/device_tensors.hpp"
+#include "src/replication/subscriber.hpp"
+
+namespace sparcl::replication {
+
+Result<Subscriber::Swap> Subscriber::take_elsewhere(const ElsewhereWriter& write) {
+  const std::lock_guard one(using_);
+  std::unique_lock lock(mutex_);
+  if (!machine_.may_take_elsewhere())
+    return Status(Code::kInvalidUsage, "versions of this subscriber are pinned, or prepared");
+  std::optional<HeldVersion> held;
+  if (machine_.holds_published()) held = machine_.held();
+  machine_.begin_taking();
+  lock.unlock();
+  Result<Swap> taken = write_elsewhere(write, held);
+  lock.lock();
+  if (!taken.ok()) {
+    if (buffers_ != nullptr) buffers_->doubt();
+    machine_.on_not_taken();
+    return taken;
+  }
+  show_written();
+  if (state_.device != nullptr) state_.device->note_all();
+  rollback_.lose("the version has come from elsewhere");
+  sweep_.forget_pass();
+  unshown_ = Swap();
+  machine_.on_taken({taken->version, taken->hash});
+  relay_.forget();
+  wake_.wake();
+  return show(lock, *taken);
+}
+
+// Without the lock.
+Result<Subscriber::Swap> Subscriber::write_elsewhere(const ElsewhereWriter& write,
+                                                     const std::optional<HeldVersion>& held) try {
+  const ReplicatedState written = begin_writing(true);
+  return write(written, held);
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+}  // namespace sparcl::replication
