@@ -2,13 +2,12 @@
  * Replication: one publisher, and subscribers that hold its newest version (C99).
  *
  * Publisher and subscribers connect over TCP, without a communicator (docs/guides/replication.md).
- * Subscribers may join, crash, stall or fall behind without slowing the publisher or other
- * subscribers. A replica always holds exactly one published version.
+ * Subscribers may come, crash or fall behind without slowing others. A replica always holds exactly
+ * one published version.
  *
  * Functions are local, except sparclSubscriberNextGroup. One thread at a time uses a publisher or
- * subscriber, unless a comment says otherwise. Each owns a thread of the library. A state has one
- * publisher or subscriber at a time, and must outlive it. After fork() only the parent may use
- * them.
+ * subscriber, unless a comment says otherwise. Each owns a thread. A state has one of them at a
+ * time, and must outlive it. After fork() only the parent may use them.
  */
 #ifndef SPARCL_REPLICATION_H_
 #define SPARCL_REPLICATION_H_
@@ -54,10 +53,9 @@ typedef struct {
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role publish, and tls.key, in
                                       place of a secret (docs/reference/certificates.md); NULL:
                                       SPARCL_CERTIFICATES, else none */
-  sparclStore_t store;           /**< each version is also written to this store, by a thread: see
-                                      sparclPublisherWaitStored. Its address and options are used,
-                                      and it may be closed. Its model_id and key_path are those
-                                      above if it has none. NULL: none */
+  sparclStore_t
+      store; /**< a thread also writes versions there (docs/guides/stores.md). It may be closed, and
+                has model_id and key_path from above if it has none. NULL: none */
 } sparclPublisherOptions_t;
 #define SPARCL_PUBLISHER_OPTIONS_INITIALIZER                                             \
   {                                                                                      \
@@ -66,8 +64,7 @@ typedef struct {
   }
 
 /** Starts a publisher: takes a port and serves subscribers until it is destroyed.
- * Takes memory for one copy of the state, for kept updates of at most the same size, and for up to
- * peer_bytes.
+ * Memory: one copy of the state, kept updates of at most the same size, and peer_bytes.
  * @param publisher written; see sparclPublisherDestroy
  * @param options may be NULL */
 SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sparclState_t state,
@@ -110,14 +107,12 @@ SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint
 SPARCL_API sparclResult_t sparclPublisherLastReport(sparclPublisher_t publisher,
                                                     sparclReport_t* report);
 
-/** Waits until a version, or a later one, is in the options' store. Blocking, from any thread.
- * sparclPublish does not wait for the store, unless 64 versions or the model's bytes wait already.
- * If a version could not be written, the next sparclPublish writes all that changed since the last
- * version that was.
+/** Waits until the options' store has a version, or a later one. Blocking, from any thread.
+ * sparclPublish waits for the store only if 64 versions, or the model's bytes, wait to be written.
+ * After a failure the next version is written with all changes since the last written one.
  * @param seconds until sparclTimeout
  * @retval sparclInvalidUsage the publisher has no store
- *
- * Other errors say why the last version could not be written, as those of sparclStorePublish. */
+ * @return errors as of sparclStorePublish: why the last version could not be written */
 SPARCL_API sparclResult_t sparclPublisherWaitStored(sparclPublisher_t publisher, uint64_t version,
                                                     double seconds);
 
@@ -131,14 +126,12 @@ SPARCL_API sparclResult_t sparclPublisherDestroy(sparclPublisher_t publisher);
 /** Options of a subscriber. */
 typedef struct {
   size_t size;
-  const char* model_id;   /**< of the publisher; NULL: "" */
-  const char* trust_path; /**< file of public keys, read again when it changes: versions need
-                               signatures by trust_threshold of them, and model_id is required.
-                               NULL: the key of secret_path; without it unsigned versions are
-                               accepted */
-  const char*
-      record_path; /**< with trust_path or secret_path: file that keeps the last version, so that
-                      the next subscriber refuses older ones (docs/reference/keys.md); NULL: none */
+  const char* model_id;    /**< of the publisher; NULL: "" */
+  const char* trust_path;  /**< file of public keys, read again when it changes: trust_threshold of
+                              them must have signed a version of model_id, which is required. NULL:
+                              the key of secret_path, or none */
+  const char* record_path; /**< with trust_path or secret_path: keeps the last version, so that the
+                              next subscriber refuses older ones; NULL: none */
   void (*on_swap)(uint64_t version, void* arg); /**< called inside the call that shows a
                                                      version, when the tensors hold it; must not
                                                      call this subscriber; NULL: none */
@@ -154,10 +147,9 @@ typedef struct {
   const char* certificates_path; /**< folder with ca.crt, tls.crt of role replicate, and tls.key, in
                                       place of a secret: the publisher must have a certificate of
                                       role publish; NULL: SPARCL_CERTIFICATES, else none */
-  sparclStore_t store; /**< while the publisher cannot be reached, sparclSubscriberNext takes newer
-                            versions from this store, and returns to the publisher afterwards. Its
-                            address and options are used, and it may be closed. If the subscriber
-                            checks who publishes, it must have trust_path. NULL: none */
+  sparclStore_t store; /**< sparclSubscriberNext takes newer versions from there while the publisher
+                          cannot be reached. It may be closed, and needs trust_path if the
+                          subscriber has credentials. NULL: none */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
   {                                                                                                \

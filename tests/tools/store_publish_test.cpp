@@ -10,6 +10,7 @@ namespace sparcl::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class StorePublish : public testing::Test {
  protected:
@@ -156,6 +157,48 @@ TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
   expect_same(at("f.safetensors"), a);
 }
 
+// Folders that engines of other programs read: a complete version, then changes.
+TEST_F(StorePublish, FoldersOfOtherProgramsAreWrittenAndReadBack) {
+  constexpr const char* kSteps[] = {"3", "4", "6"};
+  for (const char* const layout : {"hf-xor", "hf-overwrite"}) {
+    const std::string sync = at(std::string("sync-") + layout);
+    std::vector<std::string> publish{"publish", "--store",        "file:" + sync, "--layout",
+                                     layout,    "--version-from", "name"};
+    std::vector<std::string> files;
+    for (const char* const step : kSteps)
+      files.push_back(next_file(fmt::format("{}-step_{}.safetensors", layout, step)));
+    std::vector<std::string> all = publish;
+    all.insert(all.end(), files.begin(), files.end());
+    const ProgramRun run = run_program(all);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const std::string index = "/model.safetensors.index.json";
+    EXPECT_THAT(read_text(sync + "/weight_v000003" + index), Not(HasSubstr("delta_encoding")));
+    EXPECT_THAT(read_text(sync + "/weight_v000006" + index), HasSubstr("base_version"));
+    const std::string chain = "file:" + at(std::string("chain-") + layout);
+    BackgroundProgram reader(
+        {"publish", "--watch", sync, "--store", chain, "--version-from", "name"});
+    EXPECT_FALSE(reader.version(6).is_null()) << reader.err();
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const std::string back = at(fmt::format("back-{}-{}", layout, i));
+      const ProgramRun restored =
+          run_program({"store", "restore", chain, "-o", back, "--version", kSteps[i]});
+      ASSERT_EQ(restored.exit_code, 0) << restored.err;
+      const Result<model::Checkpoint> got = model::Checkpoint::open(back),
+                                      expected = model::Checkpoint::open(files[i]);
+      ASSERT_TRUE(got.ok() && expected.ok());
+      ASSERT_EQ(got->schema().size(), expected->schema().size());
+      for (std::size_t tensor = 0; tensor < got->schema().size(); ++tensor)
+        EXPECT_TRUE(std::ranges::equal(got->bytes(tensor), expected->bytes(tensor))) << tensor;
+    }
+    // After a restart the numbers go on, with a complete version.
+    all = publish;
+    all.push_back(files.back());
+    all.push_back(next_file(fmt::format("{}-step_9.safetensors", layout)));
+    ASSERT_EQ(run_program(all).exit_code, 0);
+    EXPECT_THAT(read_text(sync + "/weight_v000009" + index), Not(HasSubstr("delta_encoding")));
+  }
+}
+
 TEST_F(StorePublish, WrongCommandLinesAreNamed) {
   const std::string a = next_file("a.safetensors");
   const auto expect_usage = [](const std::vector<std::string>& arguments, const char* what) {
@@ -168,6 +211,9 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
   expect_usage({"publish", a, "--anchor-every", "3"}, "--store");
   expect_usage({"subscribe", url_, "-o", at("f"), "--slice", "w:0:0/2"}, "--slice");
   expect_usage({"store", "restore", url_, "-o", at("f"), "--trust", a}, "--model-id");
+  expect_usage({"publish", a, "--store", url_, "--layout", "nemo"}, "--layout");
+  EXPECT_THAT(run_program({"publish", a, "--store", "s3://b/p", "--layout", "hf-xor"}).err,
+              HasSubstr("file:PATH"));
   EXPECT_FALSE(fs::exists(at("store")));
   const ProgramRun missing = run_program({"store", "restore", url_, "-o", at("f.safetensors")});
   EXPECT_EQ(missing.exit_code, 1);

@@ -267,15 +267,23 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
                     is_store_url(url) ? "" : "a store is file:PATH or s3://BUCKET/PREFIX");
               },
               "", "");
+  CLI::Option* layout =
+      app.add_option("--layout", options.store.layout,
+                     "of the store: sparcl, or folders weight_vNNNNNN of another program, which "
+                     "its engines read. The first one of a process is complete (default: sparcl)")
+          ->check(CLI::IsMember(VersionStore::layouts()))
+          ->needs(store);
   app.add_option("--anchor-every", options.store.anchor_every,
                  "versions from one that has all bytes to the next (default: 64)")
       ->type_name("K")
       ->check(CLI::PositiveNumber)
+      ->excludes(layout)
       ->needs(store);
   app.add_option("--keep-versions", options.store.keep_versions,
                  "prune the store after each anchor: keep so many versions (default: all)")
       ->type_name("N")
       ->check(CLI::PositiveNumber)
+      ->excludes(layout)
       ->needs(store);
   app.add_option("--lease-seconds", options.store.lease_seconds,
                  "how long readers may need what is pruned: as the readers' own (default: 600)")

@@ -4,14 +4,40 @@
 
 #include <cmath>
 
+#include "src/model/exchange/folder_format.hpp"
 #include "src/store/address/open_store.hpp"
+#include "src/store/chain_writer.hpp"
+#include "tools/sparcl/layout_folder.hpp"
 #include "tools/sparcl/open_chain.hpp"
 
 namespace sparcl::tool {
+namespace {
 
-Result<std::unique_ptr<VersionStore>> VersionStore::open(const StoreChoice& choice) {
+// In our own layout (src/store).
+class ChainVersionStore final : public VersionStore {
+ public:
+  explicit ChainVersionStore(std::unique_ptr<store::ObjectStore> objects)
+      : objects_(std::move(objects)) {}
+  std::uint64_t first_version() const override { return first_ ? first_->version : 0; }
+  Result<Stored> publish(std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
+                         const model::Layout& layout, std::span<const model::SideFile> side_files,
+                         bool has_settled) override;
+
+  friend Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice);
+
+ private:
+  Status begin(const ModelMemory& memory);
+
+  std::unique_ptr<store::ObjectStore> objects_;
+  store::WriterOptions options_;
+  std::optional<store::VersionRecord> first_;
+  bool goes_on_ = false;  // something was published, or the store's newest state was met
+  std::unique_ptr<store::ChainWriter> writer_;
+};
+
+Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice) {
   SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(choice.url, store::Missing::kIsMade));
-  std::unique_ptr<VersionStore> made(new VersionStore(std::move(objects)));
+  auto made = std::make_unique<ChainVersionStore>(std::move(objects));
   store::ChainTrust trust{.model_id = choice.model_id};
   if (!choice.key_path.empty()) {
     SPARCL_ASSIGN_OR_RETURN(trust.keys, trust::SigningKeys::load(choice.key_path));
@@ -25,20 +51,19 @@ Result<std::unique_ptr<VersionStore>> VersionStore::open(const StoreChoice& choi
   options.single_writer = choice.single_writer;
   store::Chain chain(*made->objects_, options.trust);
   SPARCL_ASSIGN_OR_RETURN(made->first_, chain.newest());
-  return made;
+  return std::unique_ptr<VersionStore>(std::move(made));
 }
 
-Status VersionStore::begin(const ModelMemory& memory) {
+Status ChainVersionStore::begin(const ModelMemory& memory) {
   if (writer_ != nullptr) return {};
   SPARCL_ASSIGN_OR_RETURN(writer_,
                           store::ChainWriter::open(*objects_, chain_state(memory), options_));
   return {};
 }
 
-Result<VersionStore::Stored> VersionStore::publish(std::uint64_t version, const ModelMemory& memory,
-                                                   const Hash128& hash, const model::Layout& layout,
-                                                   std::span<const model::SideFile> side_files,
-                                                   bool has_settled) {
+Result<VersionStore::Stored> ChainVersionStore::publish(
+    std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
+    const model::Layout& layout, std::span<const model::SideFile> side_files, bool has_settled) {
   Stored stored;
   if (first_ && version <= first_->version) {
     if (version == first_->version && hash != first_->target_hash)
@@ -66,6 +91,19 @@ Result<VersionStore::Stored> VersionStore::publish(std::uint64_t version, const 
   stored.changed = writer_->changed();
   stored.is_first = !newest.delta;
   return stored;
+}
+
+}  // namespace
+
+std::vector<std::string> VersionStore::layouts() {
+  std::vector<std::string> names{"sparcl"};
+  for (const char* const each : LayoutFolder::layouts()) names.emplace_back(each);
+  return names;
+}
+
+Result<std::unique_ptr<VersionStore>> VersionStore::open(const StoreChoice& choice) {
+  if (choice.layout != "sparcl") return LayoutFolder::open(choice);
+  return open_chain_store(choice);
 }
 
 }  // namespace sparcl::tool

@@ -1,5 +1,5 @@
 #pragma once
-// The store of `sparcl publish --store`.
+// Where `sparcl publish --store` keeps versions, beside or instead of replicas.
 
 #include <cstdint>
 #include <memory>
@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "src/model/file_layout.hpp"
 #include "src/model/side_file.hpp"
-#include "src/store/chain_writer.hpp"
 #include "tools/sparcl/model_memory.hpp"
 
 namespace sparcl::tool {
 
 struct StoreChoice {
-  std::string url;  // "": none
+  std::string url;                // "": none
+  std::string layout = "sparcl";  // or of another program: VersionStore::layouts()
   std::uint64_t anchor_every = 0, keep_versions = 0;
   double lease_seconds = 0;
   bool single_writer = false;
@@ -23,35 +24,27 @@ struct StoreChoice {
 
 class VersionStore {
  public:
-  // What the store holds already is compared with what is published, so that a watched folder can
-  // be published again after a restart.
+  // In the layout of the choice. The newest version that is there already is found.
   static Result<std::unique_ptr<VersionStore>> open(const StoreChoice& choice);
+  static std::vector<std::string> layouts();
+  virtual ~VersionStore() = default;
 
   // The newest version that was there when it was opened; 0: none.
-  std::uint64_t first_version() const { return first_ ? first_->version : 0; }
+  virtual std::uint64_t first_version() const = 0;
 
   struct Stored {
-    std::uint64_t bytes = 0;    // of the delta, or of the first anchor
+    std::uint64_t bytes = 0;    // that were written, without anchors of later versions
     std::uint64_t changed = 0;  // elements
-    bool is_first = false;      // the store was empty
+    bool is_first = false;      // all bytes were written
     bool was_there = false;     // the store held this state, or a later version, already
-    bool waits = false;         // it is older than what the store holds: settle() decides
+    bool waits = false;         // the store may hold a later state: published once it has settled
   };
-  // has_settled: of the files that were there at the start all were read. hash: of the memory.
-  Result<Stored> publish(std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
-                         const model::Layout& layout, std::span<const model::SideFile> side_files,
-                         bool has_settled);
-
- private:
-  explicit VersionStore(std::unique_ptr<store::ObjectStore> objects)
-      : objects_(std::move(objects)) {}
-  Status begin(const ModelMemory& memory);
-
-  std::unique_ptr<store::ObjectStore> objects_;
-  store::WriterOptions options_;
-  std::optional<store::VersionRecord> first_;
-  bool goes_on_ = false;  // something was published, or the store's newest state was met
-  std::unique_ptr<store::ChainWriter> writer_;
+  // What a store holds already is compared with what is published, so that a watched folder can be
+  // published again after a restart. has_settled: all files of the start were read. hash: of the
+  // memory.
+  virtual Result<Stored> publish(std::uint64_t version, const ModelMemory& memory,
+                                 const Hash128& hash, const model::Layout& layout,
+                                 std::span<const model::SideFile> side_files, bool has_settled) = 0;
 };
 
 }  // namespace sparcl::tool

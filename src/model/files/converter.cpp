@@ -83,8 +83,7 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return std::vector<std::string>{path};
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path));
-  if (last_part(path).starts_with("weight_v") &&
-      std::ranges::find(names, "DONE") == names.end()) {
+  if (last_part(path).starts_with("weight_v") && std::ranges::find(names, "DONE") == names.end()) {
     return Status(Code::kCorrupt,
                   fmt::format("{}: neither an index nor the marker DONE is there: its writer has "
                               "not finished",
@@ -260,14 +259,10 @@ Status write_change_files(const std::string& folder, std::span<const TensorFile>
 Status write_in_folder_format(const ConvertOptions& options, const FolderFormat& format,
                               const SparseChange& change, ConvertReport& report) {
   SPARCL_ASSIGN_OR_RETURN(const ChangeBase base, open_change_base(options, format.name));
-  FolderWrite out;
-  out.name = last_part(options.output);
-  SPARCL_RETURN_IF_ERROR(write_new_folder(options.output, [&](const std::string& folder) {
-    out.folder = folder;
-    return format.write(change, base, out);
-  }));
-  report.files = out.files;
-  report.bytes = out.bytes;
+  SPARCL_ASSIGN_OR_RETURN(const FolderWrite written,
+                          write_change_folder(options.output, format, change, base));
+  report.files = written.files;
+  report.bytes = written.bytes;
   return {};
 }
 
@@ -357,6 +352,17 @@ Result<ConvertReport> convert_change(const ConvertOptions& options, const FileWa
   SPARCL_RETURN_IF_ERROR(options.to == kOwnFormat ? write_own(options, input, report, watch)
                                                   : write_foreign(options, input, report, watch));
   return report;
+}
+
+Result<FolderWrite> write_change_folder(const std::string& path, const FolderFormat& format,
+                                        const SparseChange& change, const ChangeBase& base) {
+  FolderWrite out;
+  out.name = last_part(path);
+  SPARCL_RETURN_IF_ERROR(write_new_folder(path, [&](const std::string& folder) {
+    out.folder = folder;
+    return format.write(change, base, out);
+  }));
+  return out;
 }
 
 }  // namespace sparcl::model

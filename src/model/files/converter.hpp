@@ -7,6 +7,7 @@
 #include "src/base/checksum.hpp"
 #include "src/base/status.hpp"
 #include "src/model/exchange/change_base.hpp"
+#include "src/model/exchange/folder_format.hpp"
 #include "src/model/exchange/sparse_change.hpp"
 #include "src/model/file_watch.hpp"
 
@@ -37,6 +38,11 @@ bool is_change_folder(const std::string& path);
 // the base's.
 Result<SparseChange> read_change(const std::string& path, const ChangeBase& base,
                                  const FileWatch& watch = {});
+
+// Writes a change as a new folder in a folder layout, completely or not at all. Returns what was
+// written. match_schema() has passed.
+Result<FolderWrite> write_change_folder(const std::string& path, const FolderFormat& format,
+                                        const SparseChange& change, const ChangeBase& base);
 
 struct ConvertReport {
   std::string from;
