@@ -85,6 +85,12 @@ class SubscriberGroup : public ::testing::TestWithParam<int> {
     for (int rank = 0; rank < ranks(); ++rank)
       workers_.push_back(std::make_unique<GroupWorker>(address, rank, ranks(), double_buffer));
   }
+  // Each rank has all columns: updates go from one rank to the next.
+  void open_whole(const std::string& address) {
+    workers_.clear();
+    for (int rank = 0; rank < ranks(); ++rank)
+      workers_.push_back(std::make_unique<GroupWorker>(address, 0, 1));
+  }
   GroupWorker& worker(int rank) { return *workers_[static_cast<std::size_t>(rank)]; }
 
   // All ranks return this, and show this version afterwards.
@@ -171,30 +177,45 @@ TEST_P(SubscriberGroup, RanksThatHavePreparedOtherVersionsShowTheSame) {
 // Versions come all the time: each round shows one of them, on all ranks alike.
 TEST_P(SubscriberGroup, FollowsAFastPublisher) {
   constexpr std::uint64_t kLast = 60;
+  for (const bool is_whole : {false, true}) {
+    GroupTrainer trainer;
+    ThreadRanks party(ranks());
+    is_whole ? open_whole(trainer.publisher.address()) : open(trainer.publisher.address());
+    std::thread training([&] {
+      for (std::uint64_t version = 1; version <= kLast; ++version) {
+        trainer.publish(version);
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    });
+    std::vector<std::vector<std::uint64_t>> told(static_cast<std::size_t>(ranks()));
+    const auto results = party.run([&](int rank, sparclComm_t comm) {
+      std::uint64_t version = 0;
+      while (version < kLast) {
+        const sparclResult_t result = worker(rank).next_group(20, comm, &version);
+        if (result != sparclSuccess) return result;
+        told[static_cast<std::size_t>(rank)].push_back(version);
+        EXPECT_TRUE(worker(rank).holds(version)) << version;
+      }
+      return sparclSuccess;
+    });
+    training.join();
+    for (const sparclResult_t result : results) EXPECT_EQ(result, sparclSuccess);
+    for (const auto& each : told) EXPECT_EQ(each, told.front());
+    EXPECT_TRUE(std::ranges::is_sorted(told.front()));
+  }
+}
+
+// A rank has prepared two updates and is sent no more; another one has come with a later version.
+TEST_P(SubscriberGroup, ARankThatTakesUpdatesFromAnotherCatchesUp) {
   GroupTrainer trainer;
   ThreadRanks party(ranks());
-  open(trainer.publisher.address());
-  std::thread training([&] {
-    for (std::uint64_t version = 1; version <= kLast; ++version) {
-      trainer.publish(version);
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  });
-  std::vector<std::vector<std::uint64_t>> told(static_cast<std::size_t>(ranks()));
-  const auto results = party.run([&](int rank, sparclComm_t comm) {
-    std::uint64_t version = 0;
-    while (version < kLast) {
-      const sparclResult_t result = worker(rank).next_group(20, comm, &version);
-      if (result != sparclSuccess) return result;
-      told[static_cast<std::size_t>(rank)].push_back(version);
-      EXPECT_TRUE(worker(rank).holds(version)) << version;
-    }
-    return sparclSuccess;
-  });
-  training.join();
-  for (const sparclResult_t result : results) EXPECT_EQ(result, sparclSuccess);
-  for (const auto& each : told) EXPECT_EQ(each, told.front());
-  EXPECT_TRUE(std::ranges::is_sorted(told.front()));
+  open_whole(trainer.publisher.address());
+  trainer.publish(1);
+  expect_round(party, sparclSuccess, 1);
+  for (std::uint64_t version = 2; version <= 9; ++version) trainer.publish(version);
+  Subscriber& ahead = worker(ranks() - 1).subscriber;
+  while (ahead.held() < 9) (void)ahead.next(20);
+  if (ranks() > 1) expect_round(party, sparclSuccess, 9);
 }
 
 TEST_P(SubscriberGroup, ARankWithoutAPublisherEndsTheCallOnAllRanks) {

@@ -38,6 +38,7 @@ class DrivenSession {
     feed_->store = &store;
     feed_->fan_out = &fan_out;
     feed_->block_count = kBlocks;
+    feed_->tensor_bytes = kTensorBytes;
     feed_->request_anchor = [this] { ++anchors_asked; };
     feed_->request_composed = [this](const HeldVersion&) { ++composed_asked; };
     feed_->request_repair = [this](const RepairRef& repair) { asked_repair = repair; };
@@ -62,6 +63,8 @@ class DrivenSession {
   }
   DrivenSession(const DrivenSession&) = delete;
   DrivenSession& operator=(const DrivenSession&) = delete;
+
+  static constexpr std::uint64_t kTensorBytes = std::uint64_t{1} << 16;
 
   // The types of the messages that the machine sends, since the last call.
   std::vector<MessageType> said() {

@@ -145,6 +145,71 @@ TEST(ReplicaMachine, NoMoreUpdatesWaitThanWereToBeSent) {
   EXPECT_EQ(replica.offer(kPublisher, DrivenReplica::commit(4, 5)).code(), Code::kCorrupt);
 }
 
+TEST(ReplicaMachine, AWantedVersionIsToldAndMakesRoomForTheUpdatesToIt) {
+  DrivenReplica replica;
+  replica.publish();
+  for (std::uint64_t next = 2; next <= 4; ++next)
+    replica.stage(DrivenReplica::commit(next - 1, next));
+  EXPECT_FALSE(replica.machine->may_come_more());
+  replica.machine->on_turn();
+  replica.forget();
+  replica.machine->on_want(9);
+  EXPECT_TRUE(replica.machine->may_come_more());
+  replica.machine->on_turn();
+  EXPECT_EQ(replica.said(), (ReplicaSaid{{kPublisher, MessageType::kPin}}));
+  EXPECT_EQ(parse_pin(replica.last_content())->version, 9U);
+  EXPECT_EQ(replica.machine->hello(kPublisher, {}).pin, 9U);
+  replica.stage(DrivenReplica::commit(4, 5));
+  EXPECT_EQ(replica.machine->staged(), 4U);
+  ASSERT_TRUE(replica.machine->on_pin(7, {}, "").ok());
+  EXPECT_EQ(replica.machine->hello(kPublisher, {}).pin, 7U) << "the user's pin is lower";
+  ASSERT_TRUE(replica.machine->on_pin(0, {}, "").ok());
+  replica.forget();
+  replica.machine->on_want(0);
+  replica.machine->on_turn();
+  EXPECT_EQ(replica.said(), (ReplicaSaid{{kPublisher, MessageType::kPin}}));
+  EXPECT_EQ(parse_pin(replica.last_content())->version, 0U);
+}
+
+// As many bytes as they like would take the replica's memory.
+TEST(ReplicaMachine, UpdatesToAWantedVersionAreBounded) {
+  DrivenReplica replica;
+  replica.publish();
+  replica.machine->on_want(1000);
+  replica.machine->on_turn();
+  constexpr std::uint64_t kHalf = std::uint64_t{1} << 19;  // of what one update can have
+  std::uint64_t next = 2;
+  for (; next < 20 && replica.offer(kPublisher, DrivenReplica::commit(next - 1, next, kHalf)).ok();
+       ++next)
+    replica.stage(DrivenReplica::commit(next - 1, next, kHalf));
+  EXPECT_EQ(replica.machine->staged(), 8U);
+  DrivenReplica patient;
+  patient.publish();
+  patient.machine->on_want(1000);
+  patient.machine->on_turn();
+  for (next = 2; next < 400 && patient.offer(kPublisher, DrivenReplica::commit(next - 1, next)).ok();
+       ++next)
+    patient.stage(DrivenReplica::commit(next - 1, next));
+  EXPECT_EQ(patient.machine->staged(), kMaxUpdatesToPin + 2);
+}
+
+// It knows of no wish: the publisher serves the replica, or gives it another parent.
+TEST(ReplicaMachine, AParentThatSendsNoMoreIsLeftForAWantedVersion) {
+  DrivenReplica replica;
+  replica.publish();
+  for (std::uint64_t next = 2; next <= 3; ++next)
+    replica.stage(DrivenReplica::commit(next - 1, next));
+  ASSERT_TRUE(replica.take_parent().ok());
+  ASSERT_TRUE(replica.welcome(kParent).ok());
+  replica.forget();
+  replica.machine->on_want(3);
+  EXPECT_FALSE(follows_publisher(replica)) << "it has that version";
+  replica.machine->on_want(9);
+  EXPECT_TRUE(follows_publisher(replica));
+  EXPECT_EQ(replica.said(), (ReplicaSaid{{kPublisher, MessageType::kOrphan}}));
+  EXPECT_EQ(parse_orphan(replica.last_content())->code, Code::kSuccess) << "nobody is to blame";
+}
+
 TEST(ReplicaMachine, AnUpdateFromAnotherBaseIsRefusedAndAnAnchorAskedFor) {
   DrivenReplica replica;
   replica.publish();

@@ -52,6 +52,30 @@ TEST(SessionStages, AReplicaThatDoesNotApplyIsOfferedNoMoreThanTwo) {
   EXPECT_TRUE(session.is_at<session_stage::Offered>());
 }
 
+TEST(SessionStages, AReplicaThatNamesAVersionIsSentAllUpToItWithinABudget) {
+  for (const bool is_large : {false, true}) {
+    const std::uint64_t bytes = is_large ? DrivenSession::kTensorBytes / 2 : 1000;
+    DrivenSession session;
+    (void)session.hear(MessageType::kHello, session.hello(2));
+    for (std::uint64_t next = 3; next <= 9; ++next)
+      session.store.add(update_of(next - 1, next, bytes), update_of(next, next, 0));
+    session.machine->serve(session.now);
+    (void)session.hear(MessageType::kPin, Pin{7});
+    std::uint64_t sent = 2;
+    while (sent < 9 && session.is_at<session_stage::Offered>()) {
+      ++sent;
+      (void)session.hear(MessageType::kRequest, Request{{sent - 1, sent}, 0, false});
+      for (int turn = 0; turn < 100 && session.is_at<session_stage::Sending>(); ++turn) {
+        session.machine->serve(session.now);
+        (void)session.said();
+      }
+    }
+    EXPECT_EQ(sent, is_large ? 4U : 7U);
+    (void)session.hear(MessageType::kAck, Ack{AckStage::kHeld, version_of(sent), true});
+    EXPECT_TRUE(session.is_at<session_stage::Offered>()) << "it goes on";
+  }
+}
+
 TEST(SessionStages, ABusyConnectionIsSentNoMoreUntilItTakesIt) {
   DrivenSession session;
   session.store.add(update_of(2, 3, 8 << 20), update_of(3, 3, 0));

@@ -172,6 +172,32 @@ TEST(DeviceReplica, AfterAnErrorItGoesOnToTheNewest) {
   EXPECT_EQ(replica.read(), trainer.read());
 }
 
+TEST(DeviceReplica, ACommitThatFailsIsRepeated) {
+  DeviceModel trainer(DeviceModel::kAllOnHost), replica(DeviceModel::kMixed, 9, false);
+  const OwnPublisher publisher(trainer.state());
+  const OwnSubscriber subscriber(replica.state(), publisher.address());
+  std::uint64_t held = 0;
+  ASSERT_EQ(sparclPublish(publisher.get(), 1), sparclSuccess);
+  ASSERT_EQ(subscriber.reach(1), sparclSuccess);
+  const Bytes before = replica.read();
+  trainer.step(2, 0.01);
+  ASSERT_EQ(sparclPublish(publisher.get(), 2), sparclSuccess);
+  for (const bool fails : {true, false}) {
+    std::uint64_t prepared = 0;
+    ASSERT_EQ(sparclSubscriberPrepare(subscriber.get(), 20, &prepared), sparclSuccess)
+        << sparclGetLastError(nullptr);
+    EXPECT_EQ(prepared, 2U);
+    EXPECT_EQ(replica.read(), before);
+    fail_copies_from(fails ? 0 : -1);
+    EXPECT_EQ(sparclSubscriberCommit(subscriber.get(), 2),
+              fails ? sparclUnhandledCudaError : sparclSuccess);
+    fail_copies_from(-1);
+    EXPECT_EQ(sparclSubscriberVersion(subscriber.get(), &held, nullptr), sparclSuccess);
+    EXPECT_EQ(held, fails ? 1U : 2U);
+  }
+  EXPECT_EQ(replica.read(), trainer.read());
+}
+
 // Columns of a matrix that the publisher has whole.
 TEST(DeviceReplica, HoldsSlices) {
   constexpr std::uint64_t kRows = 700, kColumns = 300, kShape[2] = {kRows, kColumns},
