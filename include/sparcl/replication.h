@@ -188,8 +188,7 @@ SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, do
                                                uint64_t* version);
 
 /** Waits for a newer version and checks it, without writing the tensors. Blocking.
- * If updates lead to it in several steps, sparclSubscriberCommit decodes all but the first. A
- * second call returns the same version, or a newer one.
+ * If updates lead to it in several steps, sparclSubscriberCommit decodes all but the first.
  * @param seconds until sparclTimeout
  * @param version written: the newest version that can be shown; may be NULL
  * @return errors as of sparclSubscriberNext */
@@ -197,24 +196,22 @@ SPARCL_API sparclResult_t sparclSubscriberPrepare(sparclSubscriber_t subscriber,
                                                   uint64_t* version);
 
 /** Writes a prepared version to the tensors: this one, even if newer ones have come.
- * After an error the tensors are unchanged. If one of several steps fails and cannot be undone, the
- * error says so, and sparclSubscriberVersion tells which version the tensors hold.
- * @param version one that sparclSubscriberPrepare has told, or the shown version: then nothing
- *   changes
+ * After an error they are unchanged. If one of several steps fails and cannot be undone, the error
+ * says so, and sparclSubscriberVersion tells which version they hold.
+ * @param version prepared, or shown already: then nothing changes
  * @retval sparclInvalidUsage the version is not prepared
  * @retval sparclWrongBase it was prepared and cannot be shown any more: prepare again
  * @retval sparclCorrupt the tensors were damaged; their blocks are fetched again */
 SPARCL_API sparclResult_t sparclSubscriberCommit(sparclSubscriber_t subscriber, uint64_t version);
 
 /** Waits for a newer version, and shows it on all ranks of a group, or on none.
- * Collective over comm, blocking: each rank passes a subscriber of its own, whose tensors may be
- * another part of the model. All ranks return the same result and version. After an error no rank
- * shows a new version, except after a failure during the commit: sparclSubscriberVersion then tells
- * what this rank shows. Call again, after a rank's death with a new communicator: ranks that show
- * the version wait for the others. An error of a subscriber, such as a timeout, leaves comm usable.
+ * Collective over comm, blocking. Each rank passes a subscriber of its own, maybe of another part
+ * of the model. All ranks return the same result. After an error none shows a new version, except
+ * after a failure during the commit: sparclSubscriberVersion then tells what this rank shows. Call
+ * again, after a rank's death with a new communicator: ranks that show the version wait for the
+ * others. An error of a subscriber, such as a timeout, leaves comm usable.
  * @param seconds until sparclTimeout; the shortest time of all ranks counts
  * @param version written: the version that all ranks show now; may be NULL
- * @param comm must not have calls in flight that another rank waits for
  * @return errors as of sparclSubscriberNext: that of the first rank that has one
  * @retval sparclRemoteError a rank is lost, and poisons comm; or a publisher is not there */
 SPARCL_API sparclResult_t sparclSubscriberNextGroup(sparclSubscriber_t subscriber, double seconds,
