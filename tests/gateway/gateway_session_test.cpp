@@ -20,7 +20,7 @@ class SessionParty : public testing::Test {
   void begin(v1::ClientMessage first = hello()) {
     session = std::make_unique<GatewaySession>(shelf, "m", SessionLimits{10, 20}, kNow);
     copy.forget();
-    session->on_message(first, kNow);
+    session->on_message(first);
     if (session->ending()) return;
     const std::optional<v1::ServerMessage> welcome = session->next_message(kNow);
     ASSERT_TRUE(welcome && welcome->has_model());
@@ -35,7 +35,7 @@ class SessionParty : public testing::Test {
   }
   // All that comes up to the COMMIT.
   void read(const v1::Offer& offered, std::size_t first = 0) {
-    session->on_message(request(offered.number(), first), kNow);
+    session->on_message(request(offered.number(), first));
     for (;;) {
       const std::optional<v1::ServerMessage> next = session->next_message(kNow);
       ASSERT_TRUE(next) << (session->ending() ? session->ending()->text : "nothing comes");
@@ -47,7 +47,7 @@ class SessionParty : public testing::Test {
   void follow() {
     while (const std::optional<v1::Offer> offered = offer()) {
       ASSERT_NO_FATAL_FAILURE(read(*offered));
-      session->on_message(ack(offered->number()), kNow);
+      session->on_message(ack(offered->number()));
     }
   }
   v1::ClientMessage hello_again(v1::Form form = v1::PLAIN) const {
@@ -138,7 +138,7 @@ TEST_F(SessionParty, TheSameBytesGetANewNumberWithoutChunks) {
   EXPECT_EQ(offered->chunks(), 0U);
   EXPECT_EQ(offered->version().number(), 9U);
   read(*offered);
-  session->on_message(ack(offered->number()), kNow);
+  session->on_message(ack(offered->number()));
   EXPECT_FALSE(offer());
   EXPECT_TRUE(copy.is_same_as(model));
 }
@@ -150,14 +150,14 @@ TEST_F(SessionParty, NackLeadsToAnAnchorAndManyEndTheSession) {
   model.show(shelf, 2);
   std::optional<v1::Offer> offered = offer();
   ASSERT_TRUE(offered && offered->has_base());
-  session->on_message(request(offered->number()), kNow);
+  session->on_message(request(offered->number()));
   ASSERT_TRUE(session->next_message(kNow)->has_chunk());
-  session->on_message(nack(offered->number()), kNow);
+  session->on_message(nack(offered->number()));
   offered = offer();
   ASSERT_TRUE(offered);
   EXPECT_FALSE(offered->has_base());
   read(*offered);
-  session->on_message(ack(offered->number()), kNow);
+  session->on_message(ack(offered->number()));
   EXPECT_TRUE(copy.is_same_as(model));
 
   model.change(3, 50);
@@ -166,7 +166,7 @@ TEST_F(SessionParty, NackLeadsToAnAnchorAndManyEndTheSession) {
     offered = offer();
     ASSERT_TRUE(offered) << i;
     EXPECT_EQ(offered->has_base(), i == 0);
-    session->on_message(nack(offered->number()), kNow);
+    session->on_message(nack(offered->number()));
   }
   ASSERT_TRUE(session->ending());
   EXPECT_EQ(session->ending()->code, EndCode::kFailedPrecondition);
@@ -175,10 +175,10 @@ TEST_F(SessionParty, NackLeadsToAnAnchorAndManyEndTheSession) {
 TEST_F(SessionParty, AnAnchorGoesOnInAnotherStreamWhereTheFirstWasCut) {
   begin();
   const std::optional<v1::Offer> before = offer();
-  session->on_message(request(before->number()), kNow);
+  session->on_message(request(before->number()));
   for (int i = 0; i < 5; ++i) copy.take(session->next_message(kNow)->chunk());
   session = std::make_unique<GatewaySession>(shelf, "m", SessionLimits{}, kNow);
-  session->on_message(hello(), kNow);
+  session->on_message(hello());
   ASSERT_TRUE(session->next_message(kNow)->has_model());
   const std::optional<v1::Offer> again = offer();
   ASSERT_TRUE(again);
@@ -284,7 +284,7 @@ TEST_F(SessionParty, HostileLaterMessagesAreRefused) {
   for (const Hostile& each : all) {
     begin();
     ASSERT_TRUE(offer());
-    session->on_message(each.message, kNow);
+    session->on_message(each.message);
     ASSERT_TRUE(session->ending()) << each.text;
     EXPECT_EQ(session->ending()->code, each.code);
     EXPECT_NE(session->ending()->text.find(each.text), std::string::npos)
@@ -307,7 +307,7 @@ class ImpatientShelf : public SessionParty {
 
 TEST_F(ImpatientShelf, WhoReadsAnAnchorForTooLongIsDropped) {
   begin();
-  session->on_message(request(offer()->number()), kNow);
+  session->on_message(request(offer()->number()));
   ASSERT_TRUE(session->next_message(kNow)->has_chunk());
   model.change(2, 50);
   shelf.on_news([&] { session->on_time(kNow); });
@@ -326,7 +326,7 @@ TEST_F(ImpatientShelf, WhoReadsAStepThatIsNoLongerKeptIsDropped) {
   follow();
   model.change(2, 50);
   model.show(shelf, 2);
-  session->on_message(request(offer()->number()), kNow);
+  session->on_message(request(offer()->number()));
   ASSERT_TRUE(session->next_message(kNow)->has_chunk());
   model.change(3, 50);
   model.show(shelf, 3);  // one step is kept

@@ -138,7 +138,7 @@ TEST_F(GatewayPort, ClientsThatWaitGetEachNewVersion) {
 TEST_F(GatewayPort, AClientThatTakesNothingIsDroppedByName) {
   options.send_s = 0.2;
   limits.chunk_bytes = 1 << 20;
-  start({{"large", DataType::kFloat32, {32 << 20}}});  // more than the buffers on the way hold
+  start({{"large", DataType::kFloat32, {5 << 20}}});  // more than the buffers on the way hold
   Client slow(server->address());
   slow.say(hello("actor 7"));
   ASSERT_TRUE(slow.hear()->has_model());

@@ -76,7 +76,7 @@ class Gateway {
     while (!tool::stop_is_asked()) {
       const Result<std::optional<model::HeldVersion>> next = source_.next(kStopLookSeconds);
       teller_.note(next.status(), net::monotonic_seconds());
-      if (!next.ok() && is_lasting(next.status().code())) return next.status();
+      if (!next.ok() && source_.is_lasting(next.status().code())) return next.status();
       // An error may come back at once.
       if (!next.ok() && tool::wait_for_stop(kStopLookSeconds)) return {};
       if (!next.ok() || !*next) continue;

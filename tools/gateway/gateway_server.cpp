@@ -24,7 +24,7 @@ constexpr int kMaxClientMessage = 64 << 10;  // bytes
 constexpr int kKeepaliveMs = 10'000, kHandshakeMs = 10'000, kIdleMs = 60'000;
 constexpr int kStreamsOfConnection = 16;
 constexpr double kTickSeconds = 0.1;
-constexpr std::chrono::seconds kShutdownPatience{2};
+constexpr std::chrono::milliseconds kShutdownPatience{500};
 
 using Base = grpc::ServerBidiReactor<v1::ClientMessage, v1::ServerMessage>;
 
@@ -96,7 +96,8 @@ class StreamHub::Stream final : public Base {
     if (!ok) {
       is_gone_ = true;
     } else {
-      session_.on_message(read_, net::monotonic_seconds());
+      session_.on_message(read_);
+      count();
       if (!session_.ending()) StartRead(&read_);
     }
     go_on();

@@ -96,7 +96,7 @@ bool GatewaySession::end_if_revoked() {
   return true;
 }
 
-void GatewaySession::on_message(const v1::ClientMessage& message, double) {
+void GatewaySession::on_message(const v1::ClientMessage& message) {
   if (ending_) return;
   switch (message.content_case()) {
     case v1::ClientMessage::kHello:

@@ -43,7 +43,7 @@ class GatewaySession {
         limits_(limits),
         deadline_(now + limits.hello_s) {}
 
-  void on_message(const v1::ClientMessage& message, double now);
+  void on_message(const v1::ClientMessage& message);
   void on_time(double now);
   // The next message for the client; nullopt: there is none now.
   std::optional<v1::ServerMessage> next_message(double now);

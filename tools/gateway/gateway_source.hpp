@@ -18,9 +18,12 @@ class GatewaySource {
   // The memory that next() writes to.
   virtual const tool::ModelMemory& memory() const = 0;
   virtual const std::string& model_id() const = 0;
-  // Waits for so long. nullopt: the memory holds the same version as before, or none yet. An error
-  // that may pass is one that `is_lasting` does not name: the memory then holds what it held.
+  // Waits for so long. nullopt: the memory holds the same version as before, or none yet. After an
+  // error it holds that, too.
   virtual Result<std::optional<model::HeldVersion>> next(double seconds) = 0;
+  // An error of next() after which nothing will come. What a publisher answers may be an
+  // attacker's.
+  virtual bool is_lasting(Code) const { return false; }
 };
 using GatewaySourceRef = std::unique_ptr<GatewaySource>;
 
@@ -39,8 +42,5 @@ struct StorePlace {
 };
 // Waits for the first version. nullptr: a stop was asked for.
 Result<GatewaySourceRef> open_store_source(const StorePlace& place);
-
-// An error of next() after which nothing will come.
-bool is_lasting(Code code);
 
 }  // namespace sparcl::gateway

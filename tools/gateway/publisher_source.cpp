@@ -22,10 +22,9 @@ class PublisherSource final : public GatewaySource {
   Result<std::optional<model::HeldVersion>> next(double seconds) override {
     const Result<replication::Subscriber::Swap> swap = subscriber_->next(seconds);
     if (swap.ok()) return std::optional(model::HeldVersion{swap->version, swap->hash});
-    const Status trouble = subscriber_->trouble();
     if (swap.status().code() != Code::kTimeout) return swap.status();
-    return trouble.ok() ? Result(std::optional<model::HeldVersion>())
-                        : Result<std::optional<model::HeldVersion>>(trouble);
+    SPARCL_RETURN_IF_ERROR(subscriber_->trouble());
+    return std::optional<model::HeldVersion>();
   }
 
  private:
@@ -67,11 +66,6 @@ Result<GatewaySourceRef> open_publisher(PublisherPlace place) {
                           replication::Subscriber::create(memory->view(), place.address, options));
   return GatewaySourceRef(
       std::make_unique<PublisherSource>(model->model_id, std::move(memory), std::move(subscriber)));
-}
-
-bool is_lasting(Code code) {
-  return code == Code::kInvalidArgument || code == Code::kInvalidUsage ||
-         code == Code::kOutOfMemory || code == Code::kInternalError;
 }
 
 }  // namespace sparcl::gateway

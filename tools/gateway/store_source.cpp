@@ -52,6 +52,8 @@ class StoreSource final : public GatewaySource {
     held_ = newest->target();
     return held_;
   }
+  // Other tensors are another model: a gateway that is started anew takes them.
+  bool is_lasting(Code code) const override { return code == Code::kMismatch; }
 
  private:
   static Result<std::optional<model::HeldVersion>> nothing() {
