@@ -13,6 +13,7 @@
 #include "tests/tools/background_program.hpp"
 #include "tools/gateway/gateway_server.hpp"
 #include "tools/gateway/gateway_source.hpp"
+#include "tools/sparcl/open_chain.hpp"
 
 namespace sparcl::gateway {
 namespace {
@@ -240,12 +241,6 @@ TEST_F(GatewayPort, CertificatesDecideWhoMayRead) {
   EXPECT_EQ(none.status().code(), Code::kUnauthorized);
 }
 
-store::ChainState state_of(const ChangingModel& model) {
-  const replication::ReplicatedState& view = model.memory().view();
-  return {view.map,    view.schema,  view.schema_hash, view.arrays,
-          view.source, view.kernels, view.workers};
-}
-
 // What the source has told of, bit for bit.
 void expect_next(GatewaySource& source, const ChangingModel& model, std::uint64_t version) {
   std::optional<model::HeldVersion> got;
@@ -263,10 +258,16 @@ TEST(GatewaySource, AStoreGivesTheVersionsThatComeIntoIt) {
   const std::string url = "file:" + (folder / "store");
   const auto objects = std::move(*store::open_store(url, store::Missing::kIsMade));
   ChangingModel model;
-  const auto writer = std::move(*store::ChainWriter::open(*objects, state_of(model), {}));
+  store::WriterOptions options;
+  options.trust =
+      std::make_shared<const store::ChainTrust>(store::ChainTrust{.model_id = "policy"});
+  const auto writer =
+      std::move(*store::ChainWriter::open(*objects, tool::chain_state(model.memory()), options));
   ASSERT_TRUE(writer->publish(1).ok());
-  const Result<GatewaySourceRef> source = open_store_source({url, "m", 0.01});
+  StorePlace place{.url = url, .model_id = "policy", .poll_s = 0.01};
+  const Result<GatewaySourceRef> source = open_store_source(place);
   ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ((*source)->model_id(), "policy");
   for (std::uint64_t version = 1; version < 8; version += 3) {
     expect_next(**source, model, version);
     for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -274,7 +275,10 @@ TEST(GatewaySource, AStoreGivesTheVersionsThatComeIntoIt) {
       ASSERT_TRUE(writer->publish(version + i).ok());
     }
   }
-  EXPECT_FALSE(open_store_source({"file:" + (folder / "none"), "", 0.01}).ok());
+  place.model_id = "another";
+  EXPECT_EQ(open_store_source(place).status().code(), Code::kMismatch);
+  place.url = "file:" + (folder / "none");
+  EXPECT_FALSE(open_store_source(place).ok());
 }
 
 TEST(GatewaySource, APublisherGivesItsVersions) {

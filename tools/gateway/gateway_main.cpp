@@ -136,6 +136,8 @@ class Gateway {
 Result<GatewaySourceRef> open_source(GatewayOptions& options) {
   if (!options.store.url.empty()) {
     options.store.model_id = options.model_id.value_or("");
+    options.store.trust_path = options.publisher.subscriber.trust_path;
+    options.store.trust_threshold = options.publisher.subscriber.trust_threshold;
     return open_store_source(options.store);
   }
   options.publisher.model_id = options.model_id;
@@ -177,8 +179,7 @@ void add_source_options(CLI::App& app, GatewayOptions& options) {
           ->type_name("URL")
           ->check(tool::empty_name_fault)
           ->excludes(publisher);
-  app.add_option("--model-id", options.model_id,
-                 "refuse a publisher of another model; with --store: the name for clients")
+  app.add_option("--model-id", options.model_id, "refuse a publisher or a store of another model")
       ->type_name("ID")
       ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "",
               "");
@@ -200,12 +201,11 @@ void add_source_options(CLI::App& app, GatewayOptions& options) {
       ->type_name("FOLDER")
       ->check(tool::empty_name_fault)
       ->excludes(url);
-  app.add_option("--trust", subscriber.trust_path,
-                 "of --publisher: public keys, a line each: what none of them has signed is "
-                 "refused. Needs --model-id")
+  app.add_option(
+         "--trust", subscriber.trust_path,
+         "public keys, a line each: what none of them has signed is refused. Needs --model-id")
       ->type_name("KEYFILE")
-      ->check(tool::empty_name_fault)
-      ->excludes(url);
+      ->check(tool::empty_name_fault);
   app.add_option("--trust-threshold", subscriber.trust_threshold,
                  "so many keys of --trust must have signed (default: 1)")
       ->type_name("N")

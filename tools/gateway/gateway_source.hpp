@@ -37,7 +37,9 @@ Result<GatewaySourceRef> open_publisher(PublisherPlace place);
 
 struct StorePlace {
   std::string url;
-  std::string model_id;
+  std::string model_id{};    // that its records must name; "": any
+  std::string trust_path{};  // of public keys, one of which must have signed; "": no signature
+  std::size_t trust_threshold = 1;
   double poll_s = 1;  // between two looks
 };
 // Waits for the first version. nullptr: a stop was asked for.

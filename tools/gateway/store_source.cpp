@@ -1,55 +1,64 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "src/store/address/open_store.hpp"
-#include "src/store/chain_reader.hpp"
-#include "src/store/reader_lease.hpp"
-#include "src/store/stored_object.hpp"
+#include "src/net/socket.hpp"
+#include "src/store/version_reader.hpp"
 #include "tools/gateway/gateway_source.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
 
 namespace sparcl::gateway {
 namespace {
 
-constexpr std::uint64_t kMaxSchemaBytes = std::uint64_t{8} << 20;  // as a publisher's
+Result<store::ChainTrustRef> trust_of(const StorePlace& place) {
+  store::ChainTrust trust{.model_id = place.model_id};
+  if (!place.trust_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
+                            trust::TrustedKeys::load(place.trust_path, place.trust_threshold));
+    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
+  }
+  return std::make_shared<const store::ChainTrust>(std::move(trust));
+}
 
 class StoreSource final : public GatewaySource {
  public:
-  StoreSource(const StorePlace& place, std::unique_ptr<store::ObjectStore> objects)
-      : place_(place), objects_(std::move(objects)), chain_(*objects_), lease_(*objects_) {}
+  StoreSource(const StorePlace& place, std::unique_ptr<tool::OpenChain> chain)
+      : place_(place),
+        chain_(std::move(chain)),
+        lease_(*chain_->objects),
+        reader_(chain_->chain, lease_) {}
   ~StoreSource() override { lease_.release(); }
 
   // False: the store is empty.
   Result<bool> begin() {
-    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest, chain_.newest());
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
+                            chain_->chain.newest());
     if (!newest) return false;
-    SPARCL_ASSIGN_OR_RETURN(const Staging bytes,
-                            store::get_object(*objects_, newest->schema, kMaxSchemaBytes));
-    std::vector<std::byte> schema(newest->schema.bytes);
-    bytes.copy(0, schema.size(), schema.data());
-    SPARCL_ASSIGN_OR_RETURN(const model::Schema tensors, model::parse_schema(schema));
-    SPARCL_ASSIGN_OR_RETURN(memory_, tool::ModelMemory::create(tensors));
+    SPARCL_ASSIGN_OR_RETURN(const tool::StoredModel stored,
+                            tool::read_stored_model(chain_->chain, *newest));
+    SPARCL_ASSIGN_OR_RETURN(memory_, tool::ModelMemory::create(stored.model.schema));
+    model_id_ = stored.model.model_id;
     return true;
   }
 
   const tool::ModelMemory& memory() const override { return *memory_; }
-  const std::string& model_id() const override { return place_.model_id; }
+  const std::string& model_id() const override { return model_id_; }
 
   Result<std::optional<model::HeldVersion>> next(double seconds) override {
     const double left = looked_at_ + place_.poll_s - net::monotonic_seconds();
     if (left > 0 && tool::wait_for_stop(std::min(left, seconds))) return nothing();
     if (left > seconds) return nothing();
     looked_at_ = net::monotonic_seconds();
-    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest, chain_.newest());
-    if (!newest) return nothing();
-    if (held_ && newest->target() == *held_) return nothing();
-    const Status brought = bring_to(*newest);
-    if (!brought.ok()) chain_.forget();  // its objects may have been pruned meanwhile
-    SPARCL_RETURN_IF_ERROR(brought);
-    held_ = newest->target();
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
+                            chain_->chain.newest());
+    if (!newest || (held_ && newest->target() == *held_)) return nothing();
+    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
+                            reader_.restore(0, held_, tool::chain_state(*memory_)));
+    held_ = restored.record.target();
     return held_;
   }
   // Other tensors are another model: a gateway that is started anew takes them.
@@ -60,31 +69,12 @@ class StoreSource final : public GatewaySource {
     return std::optional<model::HeldVersion>();
   }
 
-  store::ChainState state() const {
-    const replication::ReplicatedState& view = memory_->view();
-    return {view.map,    view.schema,  view.schema_hash, view.arrays,
-            view.source, view.kernels, view.workers};
-  }
-
-  Status bring_to(const store::VersionRecord& target) {
-    const auto take = [&](std::span<const store::ChainStep> steps) -> Status {
-      const std::uint64_t first = steps.empty() ? target.number : steps.front().first_needed();
-      SPARCL_ASSIGN_OR_RETURN(const bool is_new, lease_.hold(first));
-      if (is_new) {
-        SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain_.oldest());
-        if (oldest > first)
-          return Status(Code::kCorrupt, fmt::format("record {} was removed meanwhile", first));
-      }
-      return store::restore(chain_, target, steps, held_, state());
-    };
-    return store::by_any_path(chain_, target, {.held = held_}, take);
-  }
-
   StorePlace place_;
-  std::unique_ptr<store::ObjectStore> objects_;
-  store::Chain chain_;
+  std::unique_ptr<tool::OpenChain> chain_;
   store::Lease lease_;
+  store::VersionReader reader_;
   std::unique_ptr<tool::ModelMemory> memory_;
+  std::string model_id_;
   std::optional<model::HeldVersion> held_;
   double looked_at_ = -1e9;
 };
@@ -92,9 +82,10 @@ class StoreSource final : public GatewaySource {
 }  // namespace
 
 Result<GatewaySourceRef> open_store_source(const StorePlace& place) {
-  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<store::ObjectStore> objects,
-                          store::open_store(place.url, store::Missing::kIsAnError));
-  auto source = std::make_unique<StoreSource>(place, std::move(objects));
+  SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust, trust_of(place));
+  SPARCL_ASSIGN_OR_RETURN(
+      auto chain, tool::open_chain(place.url, store::Missing::kIsAnError, std::move(trust)));
+  auto source = std::make_unique<StoreSource>(place, std::move(chain));
   tool::TroubleTeller teller;
   bool is_told = false;
   for (;;) {
