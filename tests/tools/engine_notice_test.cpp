@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/tools/engine_stub.hpp"
 #include "tests/tools/tools_support.hpp"
 
@@ -11,6 +13,7 @@ namespace sparcl::tool {
 namespace {
 
 using test::EngineStub;
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -39,7 +42,7 @@ class EngineNotices : public testing::Test {
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     Told told;
-    told.failures = notice_->tell_all(version, folder(), true);
+    told.failures = notice_->tell_all({version, folder()}, previous_, true);
     told.out = testing::internal::GetCapturedStdout();
     told.err = testing::internal::GetCapturedStderr();
     return told;
@@ -48,6 +51,7 @@ class EngineNotices : public testing::Test {
   test::TempFolder folder_;
   EngineStub engine_;
   std::unique_ptr<EngineNotice> notice_;
+  std::optional<EngineNotice::Version> previous_;
 };
 
 TEST_F(EngineNotices, VllmPausesReadsTheFolderAndResumes) {
@@ -108,6 +112,22 @@ TEST_F(EngineNotices, ARefusedUpdateLeavesTheOldVersionServing) {
   EXPECT_EQ(engine_.state()["version"], "5");
 }
 
+// Engines keep no copy of their old weights.
+TEST_F(EngineNotices, AnUpdateThatFailsMidwayIsUndoneFromTheDisk) {
+  const std::string target = "vllm:" + engine_.url();
+  fs::copy(folder(), folder_ / "previous");
+  previous_ = {3, folder_ / "previous"};
+  engine_.hurt({{"path", "/collective_rpc"}, {"status", 500}, {"body", "out of memory"}});
+  EXPECT_THAT(tell(target, 4).err,
+              AllOf(HasSubstr("HTTP 500: out of memory; it has read version 3 again"),
+                    HasSubstr("it says that it serves version 3")));
+  const nlohmann::json state = engine_.state();
+  EXPECT_EQ(state["requests"][2][1]["kwargs"]["weights_path"], folder_ / "previous");
+  EXPECT_EQ(state["is_paused"], false);
+  engine_.hurt({{"path", "/collective_rpc"}, {"status", 500}, {"count", 2}});
+  EXPECT_THAT(tell(target, 5).err, HasSubstr("not read version 3 again either"));
+}
+
 TEST_F(EngineNotices, ARequestThatHangsEndsAndTheEngineResumes) {
   engine_.hurt({{"path", "/collective_rpc"}, {"hang_s", 30}});
   const Told told = tell("vllm:" + engine_.url(), 4, 0.4);
@@ -151,7 +171,7 @@ TEST(EngineKey, IsSentAndNeverShown) {
     if (!notice.ok()) return notice.status().message();
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    (void)(*notice)->tell_all(1, folder / "none", false);
+    (void)(*notice)->tell_all({1, folder / "none"}, {}, false);
     return testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(tell(), AllOf(HasSubstr("HTTP 401"), HasSubstr("SPARCL_ENGINE_API_KEY")));

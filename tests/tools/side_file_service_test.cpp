@@ -118,5 +118,23 @@ TEST_F(FolderTraining, AnEngineThatRefusesKeepsItsVersionAndIsReported) {
   EXPECT_EQ(engine.state()["version"], "1");
 }
 
+// The version before stays on the disk until the engine has taken the next one.
+TEST_F(FolderTraining, AnEngineThatFailsMidwayReadsTheVersionBeforeAgain) {
+  const EngineStub engine;
+  write(1, kFirst);
+  BackgroundProgram publisher(publish({"--watch", watched()}));
+  BackgroundProgram subscriber(
+      follow(publisher.address(), {"--until", "2", "--notify", "vllm:" + engine.url()}));
+  ASSERT_FALSE(subscriber.line_with("notified_version", 1).is_null()) << subscriber.err();
+  engine.hurt({{"path", "/collective_rpc"}, {"status", 500}});
+  write(2, {{"config.json", "{}"}});
+  EXPECT_EQ(subscriber.exit_code(), 1);
+  EXPECT_THAT(subscriber.err(), HasSubstr("it has read version 1 again"));
+  const json state = engine.state();
+  EXPECT_EQ(state["version"], "1");
+  EXPECT_EQ(state["files"]["config.json"], kFirst.at("config.json"));
+  EXPECT_EQ(folder_.count(), 2U) << "watched and out: the links are gone";
+}
+
 }  // namespace
 }  // namespace sparcl::test

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 
 #include "src/base/settings.hpp"
@@ -110,36 +109,36 @@ Result<std::unique_ptr<EngineNotice>> EngineNotice::open(const NoticeOptions& op
   return made;
 }
 
-int EngineNotice::tell_all(std::uint64_t version, const std::string& path, bool as_json) {
+int EngineNotice::tell_all(const Version& version, const std::optional<Version>& previous,
+                           bool as_json) {
   int failures = 0;
-  std::error_code error;
-  const std::filesystem::path whole = std::filesystem::absolute(path, error);
   for (const EngineTarget& target : options_.targets) {
     const Clock::time_point begin = Clock::now();
-    const Status status = tell(target, {version, error ? path : whole.string()});
+    const Status status = tell(target, version, previous);
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     Json json{{"notified", target.text},
-              {"notified_version", version},
+              {"notified_version", version.number},
               {"taken", status.ok()},
               {"seconds", std::round(seconds * 1e3) / 1e3}};
     if (!status.ok()) json["reason"] = status.message();
     print_news(as_json, json,
                fmt::format("{} {} version {} ({:.1f} s)\n", shown(target.text),
-                           status.ok() ? "has taken" : "has not taken", version, seconds));
+                           status.ok() ? "has taken" : "has not taken", version.number, seconds));
     if (status.ok()) {
-      taken_[target.text] = version;
+      taken_[target.text] = version.number;
       continue;
     }
     ++failures;
     ++failed_;
     print_warning(fmt::format("--notify {}: version {}: {}; it is told again with the next version",
-                              shown(target.text), version, status.message()));
+                              shown(target.text), version.number, status.message()));
   }
   return failures;
 }
 
-Status EngineNotice::tell(const EngineTarget& target, const Version& version) {
-  if (target.kind != Kind::kCommand) return tell_engine(target, version);
+Status EngineNotice::tell(const EngineTarget& target, const Version& version,
+                          const std::optional<Version>& previous) {
+  if (target.kind != Kind::kCommand) return tell_engine(target, version, previous);
   return run_shell(target.command, {{"SUBSCRIBED_VERSION", std::to_string(version.number)},
                                     {"SUBSCRIBED_FILE", version.path}});
 }
@@ -194,29 +193,51 @@ std::string EngineNotice::what_serves(const EngineTarget& target) {
                               : fmt::format("the last version that it took is {}", last->second);
 }
 
+double EngineNotice::limit() const {
+  return stop_is_asked() ? std::min(options_.timeout_s, kLastSeconds) : options_.timeout_s;
+}
+
+Status EngineNotice::update(const EngineTarget& target, const Steps& steps) {
+  for (const Step& step : steps.updates) {
+    const Status status = post(target, step, limit());
+    if (status.ok()) continue;
+    if (steps.abandon) (void)post(target, *steps.abandon, limit());  // the first error counts
+    return status;
+  }
+  return {};
+}
+
+// After an update that failed: some weights may be of that version. Engines keep no copy of others.
+std::string EngineNotice::go_back(const EngineTarget& target,
+                                  const std::optional<Version>& previous) {
+  if (!previous)
+    return "; the version before is not on the disk any more, so its weights may be of both";
+  const Status status = update(target, Steps::of(target, *previous, options_.timeout_s));
+  if (status.ok()) return fmt::format("; it has read version {} again", previous->number);
+  return fmt::format(
+      "; it has not read version {} again either ({}), so its weights may be of both",
+      previous->number, status.message());
+}
+
 // Generation goes on again whatever has failed.
-Status EngineNotice::tell_engine(const EngineTarget& target, const Version& version) {
+Status EngineNotice::tell_engine(const EngineTarget& target, const Version& version,
+                                 const std::optional<Version>& previous) {
   const Steps steps = Steps::of(target, version, options_.timeout_s);
-  const auto limit = [&] {
-    return stop_is_asked() ? std::min(options_.timeout_s, kLastSeconds) : options_.timeout_s;
-  };
   Status status = post(target, steps.pause, limit());
   const bool is_paused = status.ok();
-  for (const Step& step : steps.updates) {
-    if (status.ok()) status = post(target, step, limit());
+  std::string after;
+  if (is_paused) {
+    status = update(target, steps);
+    if (!status.ok()) after = go_back(target, previous);
   }
-  if (is_paused && !status.ok() && steps.abandon)
-    (void)post(target, *steps.abandon, limit());  // the first error counts
   const Status resumed = post(target, steps.resume, limit());
   if (status.ok() && resumed.ok()) return {};
-  const std::string paused =
-      is_paused && !resumed.ok()
-          ? fmt::format("{}it may stay paused until POST {}{} is answered ({})",
-                        status.ok() ? "" : "; ", target.url, steps.resume.endpoint,
-                        resumed.message())
-          : "";
+  if (is_paused && !resumed.ok())
+    after += fmt::format("; it may stay paused until POST {}{} is answered ({})", target.url,
+                         steps.resume.endpoint, resumed.message());
   return Status(status.ok() ? resumed.code() : status.code(),
-                fmt::format("{}{}; {}", status.message(), paused, what_serves(target)));
+                fmt::format("{}{}; {}", status.ok() ? "its weights are updated" : status.message(),
+                            after, what_serves(target)));
 }
 
 EngineNotice::Steps EngineNotice::Steps::of(const EngineTarget& target, const Version& version,

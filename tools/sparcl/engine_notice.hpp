@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,23 +26,30 @@ class EngineNotice {
   // environment, and is never shown.
   static Result<std::unique_ptr<EngineNotice>> open(const NoticeOptions& options);
 
+  struct Version {
+    std::uint64_t number = 0;
+    std::string path;  // of the folder or file
+  };
   // One target after the other; prints a line for each of them, and a warning for each that failed.
-  // path: of the folder or file. Returns how many failed.
-  int tell_all(std::uint64_t version, const std::string& path, bool as_json);
+  // previous: an engine that fails while it reads weights is given this version again. Returns how
+  // many failed.
+  int tell_all(const Version& version, const std::optional<Version>& previous, bool as_json);
 
+  bool has_engines() const { return client_ != nullptr; }
   std::uint64_t failed() const { return failed_; }  // since the start, from any thread
 
  private:
   struct Step;
   struct Steps;
-  struct Version {
-    std::uint64_t number;
-    std::string path;  // absolute
-  };
   explicit EngineNotice(const NoticeOptions& options) : options_(options) {}
 
-  Status tell(const EngineTarget& target, const Version& version);
-  Status tell_engine(const EngineTarget& target, const Version& version);
+  Status tell(const EngineTarget& target, const Version& version,
+              const std::optional<Version>& previous);
+  Status tell_engine(const EngineTarget& target, const Version& version,
+                     const std::optional<Version>& previous);
+  Status update(const EngineTarget& target, const Steps& steps);
+  std::string go_back(const EngineTarget& target, const std::optional<Version>& previous);
+  double limit() const;
   Status post(const EngineTarget& target, const Step& step, double timeout_s);
   Result<net::HttpAnswer> request(const EngineTarget& target, const char* method,
                                   const std::string& endpoint, const std::string& body,

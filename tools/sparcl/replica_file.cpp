@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "src/base/files/temporary_path.hpp"
+#include "src/base/folder_list.hpp"
 #include "src/base/log.hpp"
 #include "src/base/shown_text.hpp"
 #include "src/model/checkpoint_writer.hpp"
@@ -98,6 +98,28 @@ Status ReplicaFile::read_into(ModelMemory& memory) {
   SPARCL_RETURN_IF_ERROR(memory.read(checkpoint));
   if (checkpoint.layout() == layout_) holds_ = memory.view().hash();
   return {};
+}
+
+void ReplicaFile::keep_previous() {
+  std::error_code error;
+  previous_.reset();
+  if (!layout_.is_folder || !fs::is_directory(path_, error)) return;
+  const Result<std::vector<std::string>> names = names_in_folder(path_);
+  std::optional<TemporaryPath> made = TemporaryPath::create_folder(path_, error);
+  if (!names.ok() || !made) return;
+  for (const std::string& name : *names) {
+    const fs::path from = fs::path(path_) / name;
+    if (!fs::is_regular_file(from, error)) continue;
+    fs::create_hard_link(fs::canonical(from, error), fs::path(made->path()) / name, error);
+    if (!error) continue;
+    return log_info("{}: the version before is not kept for engines: {}: {}", path_, name,
+                    error.message());
+  }
+  previous_ = std::move(made);
+}
+
+std::optional<std::string> ReplicaFile::previous() const {
+  return previous_ ? std::optional(previous_->path()) : std::nullopt;
 }
 
 // Files that the publisher does not have any more. Other files may be the user's.

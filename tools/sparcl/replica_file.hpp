@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/files/temporary_path.hpp"
 #include "src/model/file_layout.hpp"
 #include "src/replication/side_file_book.hpp"
 #include "tools/sparcl/model_memory.hpp"
@@ -42,6 +43,12 @@ class ReplicaFile {
   Status write(const ModelMemory& memory, const Hash128& hash,
                const std::optional<SideFiles>& files, bool drops_others);
 
+  // From now on the files of the folder stay under another name, until they are dropped: by links,
+  // which cost nothing before the folder is replaced. A file system without links keeps none.
+  void keep_previous();
+  void drop_previous() { previous_.reset(); }
+  std::optional<std::string> previous() const;
+
   const std::string& path() const { return path_; }
 
   // The hash of the file's state, once it was read or written. Nothing if it was not, or if its
@@ -62,7 +69,8 @@ class ReplicaFile {
   std::optional<Hash128> holds_;           // of the state in it, in this layout
   // Of the files beside the shards.
   replication::Digest256 side_digest_{};
-  std::vector<std::string> own_names_;      // the publisher's, by the last set
+  std::vector<std::string> own_names_;  // the publisher's, by the last set
+  std::optional<TemporaryPath> previous_;
   std::vector<std::string> brought_names_;  // in the folder at first
 };
 

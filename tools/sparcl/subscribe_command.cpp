@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -151,6 +152,7 @@ class Keeper {
         SPARCL_RETURN_IF_ERROR(replication::save_replica_record(record_.path, *latest.proof));
       record_.latest = latest.proof;
     }
+    if (notice_.has_engines() && written_.version != 0) file_.keep_previous();
     return file_.write(memory_, arrived_.hash, subscriber_.side_files(arrived_.version).entry,
                        options_.may_replace);
   }
@@ -172,7 +174,7 @@ class Keeper {
     counts_.file_version = arrived_.version;
     print_line(arrived_, memory_, as_json_);
     if (!options_.command.empty()) run_command();
-    const int untold = notice_.tell_all(arrived_.version, file_.path(), as_json_);
+    const int untold = tell_engines();
     written_ = std::exchange(arrived_, {});
     is_done_ = is_wanted;
     if (!is_wanted || untold == 0) return {};
@@ -180,6 +182,19 @@ class Keeper {
                   fmt::format("version {} is written, but {} of {} targets of --notify did not "
                               "take it: see the warnings above",
                               written_.version, untold, options_.notice.targets.size()));
+  }
+
+  int tell_engines() {
+    std::error_code error;
+    const auto whole = [&](const std::string& path) {
+      return std::filesystem::absolute(path, error).string();
+    };
+    std::optional<EngineNotice::Version> previous;
+    if (file_.previous()) previous = {written_.version, whole(*file_.previous())};
+    const int failed =
+        notice_.tell_all({arrived_.version, whole(file_.path())}, previous, as_json_);
+    file_.drop_previous();
+    return failed;
   }
 
   void run_command() const {
@@ -279,6 +294,12 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
     }
     print_note(fmt::format("all bytes have to travel, and then replace what is there: {}",
                            status.message()));
+  }
+  if (notice->has_engines() && !model.layout.is_folder) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: the publisher has single files, and engines read folders with "
+                              "a configuration: publish folders, or use --notify exec:CMD",
+                              options.output));
   }
   tell_of_damage(options.output, file, *record);
   options.subscriber.holds_copy = file.holds().has_value();
