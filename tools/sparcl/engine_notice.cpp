@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "src/base/settings.hpp"
@@ -70,6 +71,13 @@ std::string answer_text(const net::HttpAnswer& answer) {
   return text.empty() ? "without a text" : shown_line(text);
 }
 
+// An engine has another working folder.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error);
+  return error ? path : whole.string();
+}
+
 // SGLang says so in its answer, too.
 bool says_failed(const net::HttpAnswer& answer) {
   const auto* const text = reinterpret_cast<const char*>(answer.body.data());
@@ -109,9 +117,10 @@ Result<std::unique_ptr<EngineNotice>> EngineNotice::open(const NoticeOptions& op
   return made;
 }
 
-int EngineNotice::tell_all(const Version& version, const std::optional<Version>& previous,
-                           bool as_json) {
+int EngineNotice::tell_all(Version version, std::optional<Version> previous, bool as_json) {
   int failures = 0;
+  version.path = absolute(version.path);
+  if (previous) previous->path = absolute(previous->path);
   for (const EngineTarget& target : options_.targets) {
     const Clock::time_point begin = Clock::now();
     const Status status = tell(target, version, previous);

@@ -33,7 +33,10 @@ class EngineNotice {
   // One target after the other; prints a line for each of them, and a warning for each that failed.
   // previous: an engine that fails while it reads weights is given this version again. Returns how
   // many failed.
-  int tell_all(const Version& version, const std::optional<Version>& previous, bool as_json);
+  int tell_all(Version version, std::optional<Version> previous, bool as_json);
+  int tell_all(std::uint64_t version, const std::string& path, bool as_json) {
+    return tell_all({version, path}, std::nullopt, as_json);
+  }
 
   bool has_engines() const { return client_ != nullptr; }
   std::uint64_t failed() const { return failed_; }  // since the start, from any thread

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -185,14 +184,9 @@ class Keeper {
   }
 
   int tell_engines() {
-    std::error_code error;
-    const auto whole = [&](const std::string& path) {
-      return std::filesystem::absolute(path, error).string();
-    };
     std::optional<EngineNotice::Version> previous;
-    if (file_.previous()) previous = {written_.version, whole(*file_.previous())};
-    const int failed =
-        notice_.tell_all({arrived_.version, whole(file_.path())}, previous, as_json_);
+    if (file_.previous()) previous = {written_.version, *file_.previous()};
+    const int failed = notice_.tell_all({arrived_.version, file_.path()}, previous, as_json_);
     file_.drop_previous();
     return failed;
   }
