@@ -70,13 +70,17 @@ class DrivenSession {
   std::vector<MessageType> said() {
     std::vector<MessageType> types;
     for (session_action::Any& each : machine->actions()) {
-      if (const auto* send = std::get_if<session_action::Send>(&each)) types.push_back(send->type);
+      if (const auto* send = std::get_if<session_action::Send>(&each)) {
+        types.push_back(send->type);
+        said_bytes += kHeadBytes + send->content.size();
+      }
       if (std::holds_alternative<session_action::SendChunk>(each))
         types.push_back(MessageType::kChunk);
       if (const auto* whole = std::get_if<session_action::SendWhole>(&each)) {
         types.push_back(parse_head(whole->message.head)->type);
         const std::span<const std::byte> content = whole->message.content.bytes();
         last_whole.assign(content.begin(), content.end());
+        said_bytes += kHeadBytes + content.size();
       }
       if (std::holds_alternative<session_action::Close>(each)) is_closed = true;
       if (std::holds_alternative<session_action::Prove>(each)) is_proven = true;
@@ -224,6 +228,7 @@ class DrivenSession {
   bool is_closed = false, is_proven = false;
   std::vector<std::byte> last_content;
   std::vector<std::byte> last_whole;  // of a message that many are told
+  std::uint64_t said_bytes = 0;       // of all messages but chunks
   double now = 1;
 
  private:

@@ -86,7 +86,7 @@ TEST(SideFiles, ASessionTellsThemOnceAndWhenTheyChange) {
   const std::vector<std::byte> none(32);
   EXPECT_EQ(session.hear(MessageType::kSideWanted, none), MessageTypes{MessageType::kSideFiles});
   EXPECT_TRUE(parse_side_file_set(session.last_whole)->files);
-  session.machine->on_sent(1 << 20, session.now);
+  session.machine->on_sent(session.said_bytes, session.now);
   session.machine->serve(session.now);
   EXPECT_EQ(session.said(), MessageTypes{});
   // Before the version that they came with.
