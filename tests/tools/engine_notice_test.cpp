@@ -186,7 +186,7 @@ TEST(EngineTargets, ThatDoNotFitAreUsageErrors) {
   const std::pair<const char*, const char*> cases[] = {
       {"http://h:1", "give vllm:URL, sglang:URL or exec:CMD"},
       {"vllm:h:1", "give http://HOST:PORT"},
-      {"vllm:http://", "names no host"},
+      {"vllm:http://", "give http://HOST:PORT"},
       {"vllm:http://h:port", "names no host and port"},
       {"vllm:http://h:1/a b", "names no host and port"},
       {"sglang:http://user:word@h:1", "SPARCL_ENGINE_API_KEY"},
