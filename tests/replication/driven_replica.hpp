@@ -28,7 +28,7 @@ class FakeUpstream final : public UpstreamView {
 class DrivenReplica {
  public:
   explicit DrivenReplica(bool holds_copy = false, double max_age_s = 0,
-                         const std::optional<Digest256>& side_files = Digest256{},
+                         const std::optional<Digest256>& side_files = {},
                          std::optional<trust::TrustedKeys> trusted = {}) {
     ReplicaMachine::Options options;
     options.model_id = kDrivenReplicaModel;

@@ -405,7 +405,7 @@ TEST(ReplicaMachine, EachMessageIsTakenOrRefusedFromEachSide) {
     for (const UpstreamKind from : {kPublisher, kParent}) {
       for (int number = 1; number <= static_cast<int>(kLastMessageType); ++number) {
         const auto type = static_cast<MessageType>(number);
-        DrivenReplica replica;
+        DrivenReplica replica(false, 0, Digest256{});
         has_parent ? replica.follow_a_parent() : replica.publish();
         const bool is_taken = from == kPublisher && orders.contains(type);
         const Status status = replica.machine->on_message(from, type, {}, replica.now);

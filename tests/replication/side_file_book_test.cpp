@@ -118,7 +118,7 @@ TEST(SideFiles, AReplicaThatHasThemIsSentTheirDigest) {
 }
 
 TEST(SideFiles, AReplicaAsksForThemAndTakesNoForeignOnes) {
-  DrivenReplica replica;
+  DrivenReplica replica(false, 0, Digest256{});
   ASSERT_TRUE(replica.welcome(kPublisher).ok());
   EXPECT_EQ(replica.said(), (ReplicaSaid{{kPublisher, MessageType::kSideWanted}}));
   SideFileSet set = set_of(some_files("a"), 2);
@@ -131,7 +131,7 @@ TEST(SideFiles, AReplicaAsksForThemAndTakesNoForeignOnes) {
   EXPECT_FALSE(replica.hear(kParent, MessageType::kSideFiles, set).ok()) << "a parent gives none";
   ASSERT_TRUE(replica.hear(kPublisher, MessageType::kSideFiles, set).ok());
   EXPECT_EQ(content_of(replica.machine->side_files().of(2)), "a");
-  DrivenReplica without(false, 0, std::nullopt);
+  DrivenReplica without;
   ASSERT_TRUE(without.welcome(kPublisher).ok());
   EXPECT_EQ(without.said(), ReplicaSaid{});
   EXPECT_FALSE(without.hear(kPublisher, MessageType::kSideFiles, set).ok());
