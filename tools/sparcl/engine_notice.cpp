@@ -117,6 +117,14 @@ Result<std::unique_ptr<EngineNotice>> EngineNotice::open(const NoticeOptions& op
   return made;
 }
 
+Status EngineNotice::check_output(const std::string& path, bool is_folder) const {
+  if (!has_engines() || is_folder) return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: the versions are single files, and engines read folders with a "
+                            "configuration: publish folders, or use --notify exec:CMD",
+                            path));
+}
+
 int EngineNotice::tell_all(Version version, std::optional<Version> previous, bool as_json) {
   int failures = 0;
   version.path = absolute(version.path);

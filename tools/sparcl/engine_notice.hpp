@@ -34,10 +34,9 @@ class EngineNotice {
   // previous: an engine that fails while it reads weights is given this version again. Returns how
   // many failed.
   int tell_all(Version version, std::optional<Version> previous, bool as_json);
-  int tell_all(std::uint64_t version, const std::string& path, bool as_json) {
-    return tell_all({version, path}, std::nullopt, as_json);
-  }
 
+  // InvalidArgument: engines are to be told, and the output is no folder.
+  Status check_output(const std::string& path, bool is_folder) const;
   bool has_engines() const { return client_ != nullptr; }
   std::uint64_t failed() const { return failed_; }  // since the start, from any thread
 

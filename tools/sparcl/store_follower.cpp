@@ -86,6 +86,7 @@ class StoreFollower {
 
   Status begin(const store::VersionRecord& newest) {
     SPARCL_ASSIGN_OR_RETURN(const StoredModel stored, read_stored_model(chain_->chain, newest));
+    SPARCL_RETURN_IF_ERROR(notice_->check_output(options_.output, stored.model.layout.is_folder));
     SPARCL_ASSIGN_OR_RETURN(ReplicaFile file,
                             ReplicaFile::open(options_.output, stored.model.layout));
     SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<ModelMemory> memory,
@@ -108,6 +109,8 @@ class StoreFollower {
 
   Status write(const store::VersionRecord& record) {
     if (record.description != described_by_) SPARCL_RETURN_IF_ERROR(take_side_files(record));
+    before_ = written_;
+    if (notice_->has_engines() && written_ != 0) file_->keep_previous();
     return file_->write(*memory_, record.target_hash, side_files_, options_.may_replace);
   }
 
@@ -150,7 +153,10 @@ class StoreFollower {
       if (!run.ok())
         print_warning(fmt::format("--exec after version {}: {}", written_, run.message()));
     }
-    const int untold = notice_->tell_all(written_, file_->path(), as_json_);
+    std::optional<EngineNotice::Version> previous;
+    if (file_->previous()) previous = {before_, *file_->previous()};
+    const int untold = notice_->tell_all({written_, file_->path()}, previous, as_json_);
+    file_->drop_previous();
     if (untold == 0 || options_.until == 0 || written_ < options_.until) return {};
     return Status(Code::kRemoteError,
                   fmt::format("version {} is written, but {} of {} targets of --notify did not "
@@ -170,6 +176,7 @@ class StoreFollower {
   std::optional<store::StoredObject> described_by_;
   std::optional<ReplicaFile::SideFiles> side_files_;  // that it describes; nullopt: none
   std::uint64_t written_ = 0;
+  std::uint64_t before_ = 0;  // the version that the file held before that
 };
 
 // Waiting does not change them: before there is a version they end the command.

@@ -289,12 +289,7 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
     print_note(fmt::format("all bytes have to travel, and then replace what is there: {}",
                            status.message()));
   }
-  if (notice->has_engines() && !model.layout.is_folder) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{}: the publisher has single files, and engines read folders with "
-                              "a configuration: publish folders, or use --notify exec:CMD",
-                              options.output));
-  }
+  SPARCL_RETURN_IF_ERROR(notice->check_output(options.output, model.layout.is_folder));
   tell_of_damage(options.output, file, *record);
   options.subscriber.holds_copy = file.holds().has_value();
   options.subscriber.side_files = file.side_digest();
