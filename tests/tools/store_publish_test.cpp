@@ -25,7 +25,8 @@ class StorePublish : public testing::Test {
     const ProgramRun list = run_program({"store", "list", url_, "--json"});
     EXPECT_EQ(list.exit_code, 0) << list.err;
     nlohmann::json numbers = nlohmann::json::array();
-    for (const nlohmann::json& each : list.json()["versions"]) numbers.push_back(each["version"]);
+    const nlohmann::json listed = list.json();
+    for (const nlohmann::json& each : listed["versions"]) numbers.push_back(each["version"]);
     return numbers;
   }
 
@@ -138,7 +139,7 @@ TEST_F(StorePublish, ReplicasAndTheStoreGetTheSameVersions) {
 }
 
 TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
-  for (const char* key : {"key", "other"}) ASSERT_EQ(run_program({"keygen", at(key)}).exit_code, 0);
+  for (const char* key : {"key", "other"}) ASSERT_EQ(run_program({"keygen", "-o", at(key)}).exit_code, 0);
   const std::string a = next_file("a.safetensors");
   ASSERT_EQ(
       run_program({"publish", a, "--store", url_, "--key", at("key"), "--model-id", "m"}).exit_code,
