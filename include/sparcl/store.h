@@ -83,7 +83,7 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
 
 /** Writes a version into the state's tensors, which lie in host memory. The tensors may hold
  * anything. If they hold the last version that was restored into them, bit for bit, deltas from
- * there are read if they have fewer bytes. More than one delta needs the memory of a second copy.
+ * there are read if they have fewer bytes. More than one object needs the memory of a second copy.
  * @param version 0: the newest
  * @param got written: the version; may be NULL
  * @retval sparclInvalidArgument there is no such version, or the store is empty

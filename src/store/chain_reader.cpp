@@ -113,7 +113,7 @@ Status restore(const Chain& chain, const VersionRecord& target, std::span<const 
                std::uint64_t* changed) {
   if (changed != nullptr) *changed = 0;
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
-  if (steps.size() == 1 && !steps.front().is_anchor())
+  if (steps.size() == 1)  // all of it is checked before anything is written
     return apply_all(chain, steps, held, state, state.arrays, changed);
   if (steps.empty()) return {};
   model::Snapshot copy;  // tensors keep what they hold until all is checked

@@ -11,8 +11,8 @@
 namespace sparcl::store {
 
 // Writes the target into the state's arrays, which hold `held`, or anything. steps: of steps_to().
-// All bytes are checked first: after an error the arrays are as before. One delta is applied in
-// its place; an anchor, and several steps, need the memory of a second copy. Mismatch: the chain is
+// All bytes are checked first: after an error the arrays are as before. One step is applied in
+// place; several steps need the memory of a second copy. Mismatch: the chain is
 // of other tensors. changed: written, the changes of all steps; may be nullptr.
 Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,
                const std::optional<model::HeldVersion>& held, const ChainState& state,
