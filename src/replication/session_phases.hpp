@@ -90,7 +90,7 @@ struct Serving {  // a replica
   ReplicaBytes held;
   ReplicaBytes tip;                // what it will hold once it has applied all that it was sent
   int ahead = 0;                   // updates that it was sent whole and does not hold yet
-  std::uint64_t ahead_bytes = 0;   // sent here since it held all of them
+  std::uint64_t ahead_bytes = 0;   // of updates from a base, since it held all that it was sent
   std::uint64_t pin = 0;           // it will stop there; 0: nowhere
   std::uint64_t oldest_taken = 0;  // it refuses versions before this one
   std::uint64_t staged_version = 0;

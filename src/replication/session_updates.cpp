@@ -19,7 +19,8 @@ constexpr std::size_t kQueuedBytes = std::size_t{2}
                                      << 20;  // of a replica that does not take them; heuristic
 constexpr std::size_t kMinPiece = std::size_t{256}
                                   << 10;  // fewer bytes go over the connection; heuristic
-constexpr std::uint64_t kAheadParts = 1;  // of the model's bytes, in updates up to a PIN; heuristic
+// Of the model's bytes, in updates up to a PIN beside an anchor: the chain keeps one. Heuristic.
+constexpr std::uint64_t kAheadParts = 2;
 constexpr std::size_t kMaxPiecesOut = 4;  // that a replica has not taken
 
 // Nothing is offered in these stages.
@@ -265,7 +266,7 @@ void SessionMachine::send_on(double now) {
   note_given({update->commit.version, update->commit.stream_bytes > 0 && sending->is_whole});
   at->tip = {update->target(), true, true};  // it led on from there, or brought all bytes
   ++at->ahead;
-  at->ahead_bytes += update->commit.stream_bytes;
+  if (!update->commit.has_no_base()) at->ahead_bytes += update->commit.stream_bytes;
   let_go(*at);
   if (fan_out() != nullptr) fan_out()->sent(id(), now);
   offer_next(*at, now);

@@ -192,6 +192,7 @@ TEST_P(SubscriberGroup, FollowsAFastPublisher) {
       std::uint64_t version = 0;
       while (version < kLast) {
         const sparclResult_t result = worker(rank).next_group(20, comm, &version);
+        EXPECT_EQ(result, sparclSuccess) << sparclGetLastError(comm);
         if (result != sparclSuccess) return result;
         told[static_cast<std::size_t>(rank)].push_back(version);
         EXPECT_TRUE(worker(rank).holds(version)) << version;

@@ -239,5 +239,20 @@ TEST_F(Prepare, AWantedVersionComesThoughNothingIsShown) {
   expect_shown(13);
 }
 
+// All bytes of its first version do not count as updates that wait.
+TEST_F(Prepare, AWantedVersionComesToAReplicaWithoutAnyToo) {
+  publish(1);
+  ASSERT_EQ(prepare(), 1U);
+  for (std::uint64_t version = 2; version <= 6; ++version) publish(version);
+  const std::vector<PreparedVersion> few = prepare_steps(2);
+  ASSERT_EQ(few.size(), 2U);
+  const PreparedVersion wanted{few.front().epoch, 6};
+  const auto prepared = replica_->prepare(20, wanted);
+  ASSERT_TRUE(prepared.ok()) << prepared.status().message();
+  ASSERT_TRUE(prepared->can_show(wanted)) << prepared->newest().version;
+  commit(6);
+  expect_shown(6);
+}
+
 }  // namespace
 }  // namespace sparcl::replication

@@ -54,7 +54,7 @@ TEST(SessionStages, AReplicaThatDoesNotApplyIsOfferedNoMoreThanTwo) {
 
 TEST(SessionStages, AReplicaThatNamesAVersionIsSentAllUpToItWithinABudget) {
   for (const bool is_large : {false, true}) {
-    const std::uint64_t bytes = is_large ? DrivenSession::kTensorBytes / 2 : 1000;
+    const std::uint64_t bytes = is_large ? DrivenSession::kTensorBytes : 1000;
     DrivenSession session;
     (void)session.hear(MessageType::kHello, session.hello(2));
     for (std::uint64_t next = 3; next <= 9; ++next)
