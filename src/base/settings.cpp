@@ -9,11 +9,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include "src/base/log.hpp"
+#include "src/base/near_name.hpp"
 
 extern char** environ;
 
@@ -172,28 +171,10 @@ bool is_choice(std::string_view choices, std::string_view text) {
   return false;
 }
 
-// Levenshtein's distance: the smallest number of letters inserted, removed or replaced that turns
-// one into the other.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 std::string meant(std::string_view name, std::span<const SettingRow> more) {
   for (const std::span<const SettingRow> rows : {std::span<const SettingRow>(kRows), more}) {
     for (const SettingRow& row : rows) {
-      const bool begun = name.size() > 2 && row.name.starts_with(name);
-      if (begun || edit_distance(name, row.name) <= 2)
-        return fmt::format(": did you mean SPARCL_{}?", row.name);
+      if (is_near_name(name, row.name)) return fmt::format(": did you mean SPARCL_{}?", row.name);
     }
   }
   return ": `sparcl info` lists them";

@@ -153,6 +153,16 @@ TEST_F(Convert, FolderLayoutsNeedABaseAndAVersion) {
               HasSubstr("DONE is there: its writer has not finished"));
   test::write_text(at("weight_v000008/DONE"), "");
   expect_converts(at("weight_v000008"), at("from_done"), "sparcl", at("base"));
+  // A folder without its index is told which file is missing.
+  const std::string index = "model.safetensors.index.json";
+  std::filesystem::remove(at("weight_v000007/" + index));
+  EXPECT_THAT(message_of({at("weight_v000007"), at("x"), "", "sparcl", at("base")}),
+              HasSubstr("neither " + index + " nor the marker DONE"));
+  EXPECT_THAT(message_of({at("weight_v000007"), at("x"), "hf-xor", "sparcl", at("base")}),
+              HasSubstr("the folder has no " + index));
+  std::filesystem::rename(at("weight_v000007"), at("other"));
+  EXPECT_THAT(message_of({at("other"), at("x"), "", "sparcl", at("base")}),
+              HasSubstr("the folder has no " + index));
   EXPECT_FALSE(std::filesystem::exists(at("x")));
 }
 

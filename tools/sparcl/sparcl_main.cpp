@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/table/collective_table.hpp"
+#include "src/base/near_name.hpp"
 #include "src/base/settings.hpp"
 #include "src/base/standard_streams.hpp"
 #include "src/model/text.hpp"
@@ -84,12 +85,30 @@ std::string without_command(std::span<char* const> arguments) {
                                  [](std::string_view each) { return !each.starts_with('-'); });
   if (word == arguments.end())
     return fmt::format("a command is missing; the commands are {}", command_names());
-  return fmt::format("there is no command {}; the commands are {}", model::in_quotes(*word),
+  const auto near = std::ranges::find_if(
+      kCommands, [&](const Command& each) { return is_near_name(*word, each.name); });
+  return fmt::format("there is no command {}{}; the commands are {}", model::in_quotes(*word),
+                     near == kCommands.end() ? "" : fmt::format(" (did you mean {}?)", near->name),
                      command_names());
 }
 
-// The parser's texts, but for two: "Could not convert: --rounds = x", and that an option is missing
-// where another one is misspelt.
+// Of a command that has others below it: one of those is misspelt. "": it is not that.
+std::string without_subcommand(const CLI::App& command, const std::vector<std::string>& left) {
+  const auto word =
+      std::ranges::find_if(left, [](const std::string& each) { return !each.starts_with('-'); });
+  std::string names, near;
+  for (const CLI::App* const each : command.get_subcommands([](const CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + each->get_name();
+    if (word != left.end() && near.empty() && is_near_name(*word, each->get_name()))
+      near = fmt::format(" (did you mean {}?)", each->get_name());
+  }
+  if (names.empty() || word == left.end() || !command.get_subcommands().empty()) return "";
+  return fmt::format("there is no command {}{}; the commands of sparcl {} are {}",
+                     model::in_quotes(*word), near, command.get_name(), names);
+}
+
+// The parser's texts, but for three: "Could not convert: --rounds = x", and that an option is
+// missing or a command is missing where another one is misspelt.
 std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
   const std::string text = error.what();
   constexpr std::string_view kConvert = "Could not convert: ", kEquals = " = ";
@@ -102,7 +121,8 @@ std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
       std::ranges::find_if(left, [](const std::string& each) { return each.starts_with('-'); });
   if (error.get_name() == "RequiredError" && unknown != left.end())
     return fmt::format("there is no option {}", model::in_quotes(*unknown));
-  return text;
+  const std::string misspelt = without_subcommand(command, left);
+  return misspelt.empty() ? text : misspelt;
 }
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error,

@@ -13,6 +13,7 @@
 #include "src/base/folder_list.hpp"
 #include "src/model/exchange/exchange_format.hpp"
 #include "src/model/exchange/folder_format.hpp"
+#include "src/model/exchange/shard_folder.hpp"
 #include "src/model/files/delta_maker.hpp"
 #include "src/model/model_hash.hpp"
 
@@ -85,9 +86,9 @@ Result<std::vector<std::string>> input_files(const std::string& path) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path));
   if (last_part(path).starts_with("weight_v") && std::ranges::find(names, "DONE") == names.end()) {
     return Status(Code::kCorrupt,
-                  fmt::format("{}: neither an index nor the marker DONE is there: its writer has "
-                              "not finished",
-                              path));
+                  fmt::format("{}: neither {} nor the marker DONE is there: its writer has not "
+                              "finished",
+                              path, kIndexName));
   }
   std::vector<std::string> files;
   for (const std::string& name : names) {
@@ -139,6 +140,13 @@ Result<ChangeBase> open_change_base(const ConvertOptions& options, const std::st
   return ChangeBase::open(options.base, *kernels);
 }
 
+// For messages: what most folders of whole tensors need is not there.
+std::string without_index(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error) || has_file(path, kIndexName)) return "";
+  return fmt::format(": the folder has no {}, which its writer writes last", kIndexName);
+}
+
 // The folder's layout; nullptr: it has none of those that are folders.
 Result<const FolderFormat*> folder_format_of(const ConvertOptions& options) {
   const FolderFormat* wanted = find_folder_format(options.from);
@@ -147,9 +155,10 @@ Result<const FolderFormat*> folder_format_of(const ConvertOptions& options) {
   if (wanted == nullptr || (found != nullptr && wanted->is_it(options.input)))
     return wanted == nullptr ? found : wanted;
   return Status(Code::kCorrupt,
-                fmt::format("{}: it is not in layout {}, {}", options.input, wanted->name,
+                fmt::format("{}: it is not in layout {}, {}{}", options.input, wanted->name,
                             found == nullptr ? std::string("nor another whose folder is complete")
-                                             : fmt::format("but in {}", found->name)));
+                                             : fmt::format("but in {}", found->name),
+                            without_index(options.input)));
 }
 
 Result<ChangeInput> read_folder(const ConvertOptions& options, const FolderFormat& format,
@@ -166,8 +175,12 @@ Result<ChangeInput> read_foreign(const ConvertOptions& options, const FileWatch&
   if (folder != nullptr) return read_folder(options, *folder, watch);
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> files, input_files(options.input));
   ChangeInput input;
-  for (const std::string& path : files)
-    SPARCL_RETURN_IF_ERROR(read_change_file(path, options, input).with_prefix(path + ": "));
+  for (const std::string& path : files) {
+    const Status read = read_change_file(path, options, input).with_prefix(path + ": ");
+    if (read.code() == Code::kCorrupt)
+      return Status(read.code(), read.message() + without_index(options.input));
+    SPARCL_RETURN_IF_ERROR(read);
+  }
   SPARCL_RETURN_IF_ERROR(check_names(input.change).with_prefix(options.input + ": "));
   return input;
 }
