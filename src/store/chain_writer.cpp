@@ -113,7 +113,9 @@ std::unique_ptr<ShortcutWriter> ChainWriter::shortcut_writer() const {
   copy.arrays = snapshot_.arrays();
   copy.source = nullptr;
   copy.workers = nullptr;  // it works beside the training
-  return std::make_unique<ShortcutWriter>(chain_, copy, writer_, options_.keep);
+  // It counts its names from 1: another one has other names.
+  return std::make_unique<ShortcutWriter>(chain_, copy, fmt::format("{}-{}", writer_, attempts_),
+                                          options_.keep);
 }
 
 Status ChainWriter::check(std::uint64_t version) const {
@@ -215,6 +217,10 @@ Status ChainWriter::look_again(const Next& next, bool& is_there) {
   if (newest_->writer != writer_) return stopped(*newest_);
   if (newest_->version != next.version) return {};
   SPARCL_ASSIGN_OR_RETURN(is_there, next.is_newest());
+  if (!is_there) return {};
+  is_unsure_ = true;  // until the name of its record is on the disk
+  SPARCL_RETURN_IF_ERROR(chain_.commit(*newest_).status());
+  is_unsure_ = false;
   return {};
 }
 

@@ -12,40 +12,54 @@
 #include "src/base/files/atomic_file.hpp"
 #include "src/base/files/file_reader.hpp"
 #include "src/base/folder_list.hpp"
+#include "src/store/fresh_open.hpp"
 #include "src/store/new_object_file.hpp"
 
 namespace sparcl::store {
 namespace {
 
-// A handle of NFS whose file another client has replaced: a new look-up finds the new one.
-constexpr int kStaleTries = 5;
-
-bool is_absent(int error) { return error == ENOENT || error == ENOTDIR; }
-
 ObjectInfo info_of(const std::string& key, const struct stat& about) {
   return {key, static_cast<std::uint64_t>(about.st_size), about.st_mtim.tv_sec};
 }
 
-// stat(2): false if there is nothing.
+// Of what is there now. False: nothing is.
 Result<bool> examine(const std::string& path, struct stat& about) {
   for (int tries = 1;; ++tries) {
+    const int fd = open_fresh(path);
+    if (fd < 0 && is_absent_error(errno)) return false;
+    if (fd < 0) return system_error(path, "cannot be opened");
+    const bool is_known = ::fstat(fd, &about) == 0;
+    const int error = errno;
+    (void)::close(fd);
+    if (is_known) return true;
+    errno = error;
+    if (error != ESTALE || tries == kStaleTries) return system_error(path, "cannot be examined");
+  }
+}
+
+// For lists: what was there a short while ago does, and no right to read is needed.
+Result<bool> examine_quickly(const std::string& path, struct stat& about) {
+  for (int tries = 1;; ++tries) {
     if (::stat(path.c_str(), &about) == 0) return true;
-    if (is_absent(errno)) return false;
+    if (is_absent_error(errno)) return false;
     if (errno != ESTALE || tries == kStaleTries) return system_error(path, "cannot be examined");
   }
 }
 
-// Calls use(file) with the object's open file. False: there is none.
+// Calls use(file) with the object's open file, once more if its handle is stale. False: there is
+// none.
 template <class Use>
 Result<bool> with_file(const std::string& path, Use&& use) {
   for (int tries = 1;; ++tries) {
-    struct stat about;
-    SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(path, about));
-    if (!is_there || !S_ISREG(about.st_mode)) return false;
-    const Result<FileReader> file = FileReader::open(path);
+    const int fd = open_fresh(path);
+    if (fd < 0 && is_absent_error(errno)) return false;
+    if (fd < 0) return system_error(path, "cannot be opened");
+    errno = 0;
+    const Result<FileReader> file = FileReader::take(path, fd);
+    if (file.status().code() == Code::kInvalidArgument) return false;  // a folder of other objects
     const Status status = file.ok() ? use(*file) : file.status();
     if (status.ok()) return true;
-    if (status.code() != Code::kSystemError || tries == kStaleTries) return status;
+    if (errno != ESTALE || tries == kStaleTries) return status;
   }
 }
 
@@ -92,7 +106,7 @@ Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& fol
 Status DirectoryStore::probe_links() {
   if (has_probed_) return {};
   SPARCL_ASSIGN_OR_RETURN(const NewObjectFile probe, NewObjectFile::write(folder_ + "/probe", {}));
-  has_probed_ = probe.can_be_linked();
+  SPARCL_ASSIGN_OR_RETURN(has_probed_, probe.can_be_linked());
   if (has_probed_) return {};
   return Status(Code::kUnsupported,
                 fmt::format("{}: its file system has no links between files, which decide between "
@@ -111,7 +125,11 @@ Status DirectoryStore::make_folder_of(const std::string& path) {
     const bool is_new = ::mkdir(folder.c_str(), 0777) == 0;
     const int error = errno;
     struct stat about;
-    if (::stat(folder.c_str(), &about) != 0) {
+    SPARCL_ASSIGN_OR_RETURN(bool is_there, examine_quickly(folder, about));
+    if (!is_there) {
+      SPARCL_ASSIGN_OR_RETURN(is_there, examine(folder, about));
+    }
+    if (!is_there) {
       errno = error;
       return system_error(folder, "the folder cannot be made");
     }
@@ -213,19 +231,35 @@ Status DirectoryStore::replace(const std::string& key, Pieces bytes) {
   return sync_folder_of(path);
 }
 
-Status DirectoryStore::list_folder(const std::string& path, const std::string& prefix,
-                                   std::vector<ObjectInfo>& found) const {
+struct DirectoryStore::Listing {
+  ListCount count;
+  std::vector<ObjectInfo> found;
+  std::vector<struct stat> open;  // the folders that lead to the one that is being read
+};
+
+// Links to folders are followed. One that leads back to where it is would never end.
+Status DirectoryStore::list_folder(const std::string& prefix, const struct stat& about,
+                                   Listing& listing) const {
+  const std::string path = prefix.empty() ? folder_ : location_of(prefix);
+  for (const struct stat& each : listing.open) {
+    if (each.st_dev == about.st_dev && each.st_ino == about.st_ino)
+      return Status(Code::kCorrupt,
+                    fmt::format("{}: it is a link to a folder that it is in: remove it", path));
+  }
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path));
+  listing.open.push_back(about);
   for (const std::string& name : names) {
+    SPARCL_RETURN_IF_ERROR(listing.count.add());
     const std::string key = prefix.empty() ? name : prefix + "/" + name;
     if (!check_key(key).ok()) continue;  // unfinished files, and what is no part of the store
-    struct stat about;
-    SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(location_of(key), about));
+    struct stat entry;
+    SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine_quickly(location_of(key), entry));
     if (!is_there) continue;  // it was removed meanwhile
-    if (S_ISREG(about.st_mode)) found.push_back(info_of(key, about));
-    if (S_ISDIR(about.st_mode) && ::access(location_of(key).c_str(), R_OK | X_OK) == 0)
-      SPARCL_RETURN_IF_ERROR(list_folder(location_of(key), key, found));
+    if (S_ISREG(entry.st_mode)) listing.found.push_back(info_of(key, entry));
+    if (S_ISDIR(entry.st_mode) && ::access(location_of(key).c_str(), R_OK | X_OK) == 0)
+      SPARCL_RETURN_IF_ERROR(list_folder(key, entry, listing));
   }
+  listing.open.pop_back();
   return {};
 }
 
@@ -235,10 +269,11 @@ Status DirectoryStore::list(const std::string& prefix,
   const std::string root = prefix.empty() ? folder_ : location_of(prefix);
   struct stat about;
   SPARCL_ASSIGN_OR_RETURN(const bool is_there, examine(root, about));
-  std::vector<ObjectInfo> found;
-  if (is_there && S_ISDIR(about.st_mode)) SPARCL_RETURN_IF_ERROR(list_folder(root, prefix, found));
-  std::ranges::sort(found, {}, &ObjectInfo::key);
-  for (const ObjectInfo& each : found) {
+  Listing listing{ListCount(root + ": "), {}, {}};
+  if (is_there && S_ISDIR(about.st_mode))
+    SPARCL_RETURN_IF_ERROR(list_folder(prefix, about, listing));
+  std::ranges::sort(listing.found, {}, &ObjectInfo::key);
+  for (const ObjectInfo& each : listing.found) {
     if (!visit(each)) break;
   }
   return {};
@@ -251,7 +286,7 @@ Result<std::uint64_t> DirectoryStore::remove_unfinished(std::int64_t before_s) {
 Status DirectoryStore::remove(const std::string& key) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
   const std::string path = location_of(key);
-  if (::unlink(path.c_str()) != 0 && !is_absent(errno) && errno != EISDIR)
+  if (::unlink(path.c_str()) != 0 && !is_absent_error(errno) && errno != EISDIR)
     return system_error(path, "cannot be removed");
   return {};
 }

@@ -2,9 +2,11 @@
 // Objects as files of a folder. A file is written under a random name that begins with a dot,
 // brought to the disk, and then linked (put_if_absent) or renamed (replace). So readers get all of
 // an object or nothing, and link(2) decides between writers, on NFS as well. No lock is taken.
-// Tested on local file systems; not tested on NFS or Lustre.
+// Tested on local file systems, and with a stand-in for NFS; not on a real NFS or Lustre.
 //
 // A killed writer leaves its file with the random name. Such files are no objects.
+
+#include <sys/stat.h>
 
 #include <mutex>
 #include <set>
@@ -41,8 +43,8 @@ class DirectoryStore final : public ObjectStore {
   explicit DirectoryStore(std::string folder) : folder_(std::move(folder)) {}
   Status probe_links();
   Status make_folder_of(const std::string& path);
-  Status list_folder(const std::string& path, const std::string& prefix,
-                     std::vector<ObjectInfo>& found) const;
+  struct Listing;
+  Status list_folder(const std::string& prefix, const struct stat& about, Listing& listing) const;
 
   std::string folder_;
   std::mutex making_;  // guards the next two

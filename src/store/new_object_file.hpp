@@ -23,12 +23,14 @@ class NewObjectFile {
   Result<bool> link_if_absent() const;
   Status rename_over();
   // Whether the file system has links between files.
-  bool can_be_linked() const;
+  Result<bool> can_be_linked() const;
 
  private:
   NewObjectFile(std::string path, std::string temporary)
       : path_(std::move(path)), temporary_(std::move(temporary)) {}
+  static Result<NewObjectFile> create(const std::string& path);
   Result<bool> is_at_path() const;
+  bool has_happened() const;
 
   std::string path_, temporary_;
   int fd_ = -1;

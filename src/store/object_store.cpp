@@ -6,6 +6,13 @@
 
 namespace sparcl::store {
 
+Status ListCount::add() {
+  if (++count_ <= kMaxListed) return {};
+  return Status(Code::kCorrupt,
+                fmt::format("{}the list has more than {} entries: is it the right store?",
+                            location_, kMaxListed));
+}
+
 Result<bool> ObjectStore::read_whole(const std::string& key, std::uint64_t bytes,
                                      const PieceSink& sink) {
   SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> info, look(key));

@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/status.hpp"
@@ -26,6 +27,7 @@
 namespace sparcl::store {
 
 constexpr std::size_t kMaxSegment = 128, kMaxKey = 512;  // characters
+constexpr std::uint64_t kMaxListed = 10'000'000;         // entries of one list (a heuristic)
 
 // InvalidArgument: it is no key, and why.
 Status check_key(std::string_view key);
@@ -40,6 +42,18 @@ struct ObjectInfo {
   std::string key;
   std::uint64_t bytes = 0;
   std::int64_t written_s = 0;  // by the store's clock, in seconds since 1970
+};
+
+// Counts what a list has, so that it ends. location: for messages, with ": ".
+class ListCount {
+ public:
+  explicit ListCount(std::string location) : location_(std::move(location)) {}
+  // Corrupt: it is one too many.
+  Status add();
+
+ private:
+  std::string location_;
+  std::uint64_t count_ = 0;
 };
 
 // What opening does if there is no store.
@@ -88,7 +102,8 @@ class ObjectStore {
   // Writes the object, also over another one. read_all() returns the old bytes or the new ones.
   virtual Status replace(const std::string& key, Pieces bytes) = 0;
   // Objects below a prefix, which is "" or ends with a segment, in ascending order of their keys.
-  // The walk ends if visit() returns false.
+  // The walk ends if visit() returns false. Corrupt: the list has more than kMaxListed entries, or
+  // no end.
   virtual Status list(const std::string& prefix,
                       const std::function<bool(const ObjectInfo&)>& visit) = 0;
   // No object of this key is no error.

@@ -15,7 +15,10 @@
 namespace sparcl {
 
 Status system_error(const std::string& path, const std::string& what) {
-  return Status(Code::kSystemError, fmt::format("{}: {}: {}", path, what, error_text(errno)));
+  const int error = errno;
+  Status status(Code::kSystemError, fmt::format("{}: {}: {}", path, what, error_text(error)));
+  errno = error;
+  return status;
 }
 
 namespace {
@@ -31,6 +34,17 @@ Result<FileReader> FileReader::open(const std::string& path) {
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC |
                                       O_NONBLOCK);  // O_NONBLOCK: a named pipe must not hang us
   if (file.fd_ < 0) return system_error(path, "cannot be opened");
+  return examined(std::move(file));
+}
+
+Result<FileReader> FileReader::take(const std::string& path, int fd) {
+  FileReader file(fd);
+  file.path_ = path;
+  return examined(std::move(file));
+}
+
+Result<FileReader> FileReader::examined(FileReader file) {
+  const std::string& path = file.path_;
   struct stat about;
   if (::fstat(file.fd_, &about) != 0) return system_error(path, "cannot be examined");
   if (!S_ISREG(about.st_mode))

@@ -15,6 +15,8 @@ namespace sparcl {
 class FileReader {
  public:
   static Result<FileReader> open(const std::string& path);
+  // Of a file that is open for reading: the descriptor is the reader's from now on.
+  static Result<FileReader> take(const std::string& path, int fd);
 
   FileReader(FileReader&& other) noexcept;
   FileReader& operator=(FileReader&&) = delete;
@@ -33,6 +35,8 @@ class FileReader {
 
  private:
   explicit FileReader(std::string path) : path_(std::move(path)) {}
+  explicit FileReader(int fd) : fd_(fd) {}
+  static Result<FileReader> examined(FileReader file);
 
   std::string path_;
   int fd_ = -1;
@@ -43,7 +47,7 @@ class FileReader {
 // All bytes of a small file.
 Result<std::vector<std::byte>> read_file(const std::string& path);
 
-// "PATH: WHAT: No space left on device", with errno's text, as SystemError.
+// "PATH: WHAT: No space left on device", with errno's text, as SystemError. errno stays.
 Status system_error(const std::string& path, const std::string& what);
 
 }  // namespace sparcl
