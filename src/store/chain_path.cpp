@@ -13,11 +13,19 @@ struct Path {
   std::vector<ChainStep> steps;
   std::uint64_t bytes = 0;
 
+  void add_bytes(std::uint64_t more) { bytes += std::min(more, UINT64_MAX - bytes); }
   void add(ChainStep step) {
-    bytes += step.object.bytes;
+    add_bytes(step.object.bytes);
     steps.push_back(std::move(step));
   }
 };
+
+Status too_far(const Chain& chain, const VersionRecord& target) {
+  return Status(Code::kCorrupt,
+                fmt::format("{}: more than {} records lead to it from an anchor: run sparcl store "
+                            "compact, or look for another server",
+                            chain.store().location_of(commit_key(target.number)), kMaxPathSteps));
+}
 
 // The longest skip to a version that begins at record `from` or after it. One that is damaged does
 // no harm.
@@ -40,6 +48,7 @@ Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion
   Path path;
   HeldVersion at = target.target();
   for (std::uint64_t number = target.number; number > from;) {
+    if (path.steps.size() == kMaxPathSteps) return too_far(chain, target);
     std::optional<Shortcut> skip;
     if (has_skips) {
       SPARCL_ASSIGN_OR_RETURN(skip, skip_to(chain, number, at, from));
@@ -84,7 +93,9 @@ Result<std::optional<Shortcut>> sound_anchor(const Chain& chain, std::uint64_t n
 Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target, std::uint64_t below) {
   std::optional<Shortcut> anchor;
   VersionRecord record = target;
+  std::size_t looks = 0;
   for (std::uint64_t number = target.number; !anchor;) {
+    if (++looks > kMaxPathSteps) return too_far(chain, target);
     if (number < below) {
       SPARCL_ASSIGN_OR_RETURN(anchor, sound_anchor(chain, number));
     }
@@ -112,7 +123,7 @@ Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target,
   SPARCL_ASSIGN_OR_RETURN(Shortcut anchor, anchor_of(chain, target, choice.anchors_below));
   SPARCL_ASSIGN_OR_RETURN(Path path,
                           path_from(chain, anchor.number, anchor.target, target, choice.has_skips));
-  path.bytes += anchor.object.bytes;
+  path.add_bytes(anchor.object.bytes);
   path.steps.insert(path.steps.begin(),
                     {anchor.number, 0, anchor.target, std::move(anchor.object)});
   return path;

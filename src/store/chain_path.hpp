@@ -13,6 +13,9 @@ namespace sparcl::store {
 // records before it. The longest first.
 inline constexpr std::uint64_t kSkipEvery = 8, kSkips[] = {64, 8};
 
+// A longer path is refused: a hostile server may always have another record (a heuristic).
+inline constexpr std::size_t kMaxPathSteps = 10'000;
+
 struct ChainStep {
   std::uint64_t number = 0;   // of the record that it leads to
   std::uint64_t from = 0;     // of the record that it leads on from; 0: an anchor

@@ -61,7 +61,12 @@ Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
   for (const ChainStep& step : steps) {
     const Status applied = apply_step(chain, step, held, state, arrays, changed);
     if (!applied.ok()) {
-      return applied.with_prefix(
+      // Only the first step can meet other tensors than was said: later ones lead on from it.
+      const bool is_swapped =
+          applied.code() == Code::kWrongBase && (step.is_anchor() || &step != steps.data());
+      const Status status =
+          is_swapped ? Status(Code::kCorrupt, std::string(applied.message())) : applied;
+      return status.with_prefix(
           fmt::format("version {}, {}: ", step.target.version, step.object.key));
     }
     held = step.target;
@@ -95,13 +100,15 @@ Status restore_in_place(const Chain& chain, const VersionRecord& target, const C
 
 Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice choice,
                    const std::function<Status(std::span<const ChainStep>)>& take) {
+  constexpr int kMaxTries = 64;  // of a hostile server, which always has another anchor
   Status first;
-  for (;;) {
+  for (int tries = 1;; ++tries) {
     const Result<std::vector<ChainStep>> steps = steps_to(chain, target, choice);
     const Status taken = steps.ok() ? take(*steps) : steps.status();
     if (taken.ok() || taken.code() != Code::kCorrupt) return taken;
     if (first.ok()) first = taken;
-    if (!choice.exclude(steps.ok() ? std::span(*steps) : std::span<const ChainStep>()))
+    if (tries == kMaxTries ||
+        !choice.exclude(steps.ok() ? std::span(*steps) : std::span<const ChainStep>()))
       return first;
     log_warn("other objects that lead to version {} are tried: {}", target.version,
              taken.message());

@@ -1,6 +1,7 @@
 #include "src/store/compaction.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -28,6 +29,18 @@ struct Tensors {
   std::unique_ptr<codec::BlockMap> map;
 };
 
+// A schema of a few bytes can claim any size. Two versions are kept in memory.
+Status check_memory(const codec::BlockMap& map, const std::string& location) {
+  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (map.byte_count() <= memory / 2) return {};
+  return Status(
+      Code::kOutOfMemory,
+      fmt::format("{}: two copies of tensors of {} bytes are needed, and this machine has "
+                  "{} bytes of memory",
+                  location, map.byte_count(), memory));
+}
+
 Result<Tensors> tensors_of(const Chain& chain, const StoredObject& schema) {
   Tensors tensors;
   SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), schema, kMaxSchemaBytes));
@@ -36,6 +49,7 @@ Result<Tensors> tensors_of(const Chain& chain, const StoredObject& schema) {
   SPARCL_ASSIGN_OR_RETURN(const model::Schema parsed, model::parse_schema(tensors.schema));
   tensors.schema_hash = model::schema_hash(tensors.schema);
   tensors.map = std::make_unique<codec::BlockMap>(model::make_block_map(parsed));
+  SPARCL_RETURN_IF_ERROR(check_memory(*tensors.map, chain.store().location_of(schema.key)));
   return tensors;
 }
 

@@ -237,7 +237,8 @@ Result<PruneReport> prune(Chain& chain, const Keep& keep) {
   SPARCL_ASSIGN_OR_RETURN(std::uint64_t below, mark(store, pruned, cut, keep, now,
                                                     report.has_damaged_marks && is_whole));
   // A mark may be forged, or its anchor damaged since.
-  if (below != cut && has_objects_below(content, below)) {
+  const bool is_checked = below == cut && cut > pruned.below();
+  if (!is_checked && has_objects_below(content, below)) {
     SPARCL_ASSIGN_OR_RETURN(const bool sound, is_sound(chain, below));
     report.has_damaged_marks = report.has_damaged_marks || !sound;
     if (!sound) below = 0;
@@ -256,6 +257,7 @@ Result<PruneReport> prune(Chain& chain, const Keep& keep) {
     const std::uint64_t number = number_in(each.key);
     report.waiting += number >= below && number < cut ? 1 : 0;
   }
+  if (report.waiting == 0) report.lease.reset();
   return report;
 }
 

@@ -83,7 +83,7 @@ Result<std::uint64_t> Chain::oldest() const { return oldest_record(store_); }
 Result<std::optional<VersionRecord>> Chain::last_in_list() const {
   std::uint64_t last = 0;
   SPARCL_RETURN_IF_ERROR(store_.list(kCommits, [&](const ObjectInfo& each) {
-    last = std::max(last, number_in(each.key));
+    if (each.key == commit_key(number_in(each.key))) last = number_in(each.key);
     return true;
   }));
   if (last == 0) return std::optional<VersionRecord>();
@@ -129,13 +129,26 @@ Result<std::optional<VersionRecord>> Chain::newest() {
   return newest_;
 }
 
-// To the last record from one that is there.
+// To the last record from one that is there: by single look-ups, and by a list if it is far away. A
+// hostile server has always another one.
 Status Chain::go_on() {
-  for (;;) {
-    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> next, look(newest_->number + 1));
-    if (!next) return {};
-    newest_ = std::move(next);
+  constexpr int kMaxLooks = 1024, kMaxLists = 4;
+  const std::optional<VersionRecord> before = newest_;
+  for (int lists = 0; lists <= kMaxLists; ++lists) {
+    for (int looks = 0; looks < kMaxLooks; ++looks) {
+      SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> next, look(newest_->number + 1));
+      if (!next) return {};
+      newest_ = std::move(next);
+    }
+    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> late, last_in_list());
+    if (late && late->number > newest_->number) newest_ = std::move(late);
   }
+  const std::string location = store_.location_of(commit_key(newest_->number));
+  newest_ = before;
+  return Status(Code::kCorrupt,
+                fmt::format("{}: records follow each other without an end, and beyond what the "
+                            "list has: is it the right server?",
+                            location));
 }
 
 // Versions ascend with the numbers, most often by one.

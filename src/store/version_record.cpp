@@ -32,9 +32,11 @@ Json json_of(const StoredObject& object) {
 
 // Records and other small objects are none.
 bool is_object_key(const std::string& key) {
-  const std::string folder = key.substr(0, key.find('/'));
-  return check_key(key).ok() && (folder == "deltas" || folder == "skips" || folder == "anchors" ||
-                                 folder == "schemas" || folder == "descriptions");
+  const std::size_t slash = key.find('/');
+  const std::string folder = key.substr(0, slash);
+  return slash != std::string::npos && check_key(key).ok() &&
+         (folder == "deltas" || folder == "skips" || folder == "anchors" || folder == "schemas" ||
+          folder == "descriptions");
 }
 
 // Reads fields, and remembers the first that is not what it has to be.
@@ -210,7 +212,7 @@ Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
   if (fields.has("description")) record.description = fields.object("description");
   record.signatures = fields.signatures("signatures");
   if (record.writer.size() != kWriterDigits) fields.refuse("writer");
-  if (record.number == 0) fields.refuse("number");
+  if (record.number == 0 || record.number > kMaxRecordNumber) fields.refuse("number");
   if (record.newest_anchor == 0 || record.newest_anchor > record.number)
     fields.refuse("newest_anchor");
   if (record.version <= record.base_version) fields.refuse("version");

@@ -17,6 +17,7 @@
 namespace sparcl::store {
 
 constexpr std::size_t kMaxRecordBytes = 32 << 10;
+constexpr std::uint64_t kMaxRecordNumber = std::uint64_t{1} << 62;  // others may be added to it
 
 // Immutable bytes in the store. digest: of model::StreamDigest, the root over leaves of 1 MiB.
 struct StoredObject {

@@ -7,17 +7,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "src/store/object_store.hpp"
+#include "tests/store/forwarding_store.hpp"
 
 namespace sparcl::store {
 
-class HookedStore final : public ObjectStore {
+class HookedStore final : public ForwardingStore {
  public:
   enum class Call { kLook, kReadAll, kRead, kReadWhole, kPut, kReplace, kList, kRemove };
   // Called before and after each call, with the key or the prefix.
   using Hook = std::function<void(Call call, const std::string& key)>;
 
-  explicit HookedStore(ObjectStore& store) : store_(store) {}
+  using ForwardingStore::ForwardingStore;
   Hook before = [](Call, const std::string&) {}, after = before;
 
   // Calls `act` once, at the first such call of a key that begins like this.
@@ -29,8 +29,6 @@ class HookedStore final : public ObjectStore {
     };
   }
 
-  Result<StoreCapabilities> capabilities() override { return store_.capabilities(); }
-  std::string location_of(std::string_view key) const override { return store_.location_of(key); }
   Result<std::optional<ObjectInfo>> look(const std::string& key) override {
     return in(Call::kLook, key, [&] { return store_.look(key); });
   }
@@ -59,9 +57,6 @@ class HookedStore final : public ObjectStore {
   Status remove(const std::string& key) override {
     return in(Call::kRemove, key, [&] { return store_.remove(key); });
   }
-  Result<std::uint64_t> remove_unfinished(std::int64_t before_s) override {
-    return store_.remove_unfinished(before_s);
-  }
 
  private:
   template <class Function>
@@ -71,8 +66,6 @@ class HookedStore final : public ObjectStore {
     after(call, key);
     return result;
   }
-
-  ObjectStore& store_;
 };
 
 }  // namespace sparcl::store

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A server of S3 for tests: objects in memory, checked signatures, and faults that are asked for.
 
-Prints its port. An argument is a folder with tls.crt and tls.key, for https. Buckets whose names begin with "ignores" ignore If-None-Match; "missing" does not exist; all others do.
+Prints its port, and serves at 127.0.0.1 until it is killed. Buckets whose names begin with "ignores" ignore If-None-Match; "missing" does not exist; all others do.
 /_control (unsigned): PUT a JSON list of faults, GET the requests since then as a JSON list. A fault is {"kind", "method", "key", "query"
 (parts of each), "skip", "count", and what the kind needs}:
   status   answers with "status" and "code" instead     lost_status   the same, and the request has its effect
@@ -10,8 +10,9 @@ Prints its port. An argument is a folder with tls.crt and tls.key, for https. Bu
   range    names another range                          whole         ignores Range
   slow     waits "seconds" before                       stale         a read finds nothing
   error200 answers 200 with <Error> of "code"           no_length     sends no Content-Length
+  endless  lists other keys without an end, with new tokens, or always with "token"
 """
-import email.utils, hashlib, hmac, http.client, http.server, json, socket, ssl, struct, sys, threading, time, urllib.parse, xml.sax.saxutils
+import argparse, email.utils, hashlib, hmac, http.client, http.server, json, socket, ssl, struct, sys, threading, time, urllib.parse, xml.sax.saxutils
 from datetime import datetime, timezone
 
 SECRETS = {"test-key": "test/secret+key", "temporary-key": "test/secret+key"}
@@ -221,6 +222,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def list(self):
         prefix, after = self.named.get("prefix", ""), self.named.get("continuation-token", "")
+        if self.hurts("endless"):
+            token = self.fault.get("token", str(int(after or 0) + 1))
+            date, name = "2026-01-01T00:00:00.000Z", f"{prefix}{int(after or 0):020d}"
+            text = f"<Contents><Key>{name}</Key><LastModified>{date}</LastModified><Size>1</Size></Contents>"
+            text += f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>"
+            return 200, f"<ListBucketResult>{text}</ListBucketResult>".encode()
         keys = sorted(key for bucket, key in objects if bucket == self.bucket and key.startswith(prefix) and key > after)
         text = "<ListBucketResult>"
         for key in keys[:PAGE]:
@@ -241,10 +248,13 @@ class Server(http.server.ThreadingHTTPServer):
     handle_error = lambda *_: None  # clients that are killed
 
 
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("certificates", nargs="?", help="a folder with tls.crt and tls.key, for https")
+certificates = parser.parse_args().certificates
 server = Server(("127.0.0.1", 0), Handler)
-if len(sys.argv) > 1:
+if certificates:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(sys.argv[1] + "/tls.crt", sys.argv[1] + "/tls.key")
+    tls.load_cert_chain(certificates + "/tls.crt", certificates + "/tls.key")
     server.socket = tls.wrap_socket(server.socket, server_side=True)
 sys.stdout.write(f"{server.server_address[1]}\n")
 sys.stdout.flush()

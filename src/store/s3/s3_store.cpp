@@ -289,8 +289,10 @@ Status S3Store::list(const std::string& prefix,
   if (!prefix.empty()) SPARCL_RETURN_IF_ERROR(check_key(prefix));
   const std::string root = full_key("");
   const std::string below = prefix.empty() ? root : full_key(prefix) + "/";
+  const std::string location = client_->location(below) + ": ";
   std::string token, last;
-  do {
+  ListCount count(location);
+  for (std::uint64_t pages = 0;;) {
     S3Request request;
     request.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", below}};
     if (!token.empty()) request.query.emplace_back("continuation-token", token);
@@ -299,20 +301,27 @@ Status S3Store::list(const std::string& prefix,
     if (!answer.is_success()) return client_->error_of(request, answer);
     const auto* const text = reinterpret_cast<const char*>(answer.http.body.data());
     const Result<S3Page> page = parse_s3_page({text, answer.http.body.size()});
-    const std::string location = client_->location(below) + ": ";
     if (!page.ok()) return page.status().with_prefix(location);
     for (const S3Object& each : page->objects) {
       if (each.key <= last || !each.key.starts_with(below))
         return corrupt(location + "the list is not in ascending order, or has other objects");
       last = each.key;
+      SPARCL_RETURN_IF_ERROR(count.add());
       ObjectInfo info{each.key.substr(root.size()), each.bytes, each.written_s};
       if (check_key(info.key).ok() && !visit(info)) return {};  // others are not of the store
     }
-    if (!page->next.empty() && page->objects.empty())
+    if (page->next.empty()) return {};
+    if (page->objects.empty())
       return corrupt(location + "a part of the list is empty, and is not the last one");
+    if (page->next == token)
+      return corrupt(location + "the list does not go on: the next part has the same token");
+    if (++pages == options_.max_list_pages)
+      return corrupt(
+          fmt::format("{}the list has no end: {} parts came, and another one is to "
+                      "come: is it the right server and prefix?",
+                      location, pages));
     token = page->next;
-  } while (!token.empty());
-  return {};
+  }
 }
 
 Status S3Store::remove(const std::string& key) {

@@ -17,7 +17,8 @@ namespace sparcl::store {
 
 struct S3StoreOptions {
   S3ClientOptions client;
-  std::uint64_t part_bytes = kPartBytes;  // larger objects are put in parts
+  std::uint64_t part_bytes = kPartBytes;   // larger objects are put in parts
+  std::uint64_t max_list_pages = 100'000;  // of one list: a server gives up to 1,000 keys a page
 };
 
 class S3Store final : public ObjectStore {

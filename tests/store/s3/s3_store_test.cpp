@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/store/chain_support.hpp"
+#include "tests/store/s3/stub_control.hpp"
 #include "tests/support/s3_stub.hpp"
 #include "tests/support/temp_folder.hpp"
 #include "tests/support/test_authority.hpp"
@@ -42,24 +43,11 @@ class S3Faults : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     return std::move(*opened);
   }
-  static std::string control(const std::string& method, const std::string& text) {
-    static const std::unique_ptr<net::HttpClient> client = std::move(*net::HttpClient::open({}));
-    net::HttpRequest request;
-    request.method = method;
-    request.url = test::S3Stub::get().endpoint() + "/_control";
-    request.body = {std::as_bytes(std::span(text))};
-    request.max_bytes = 1 << 20;
-    request.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    const Result<net::HttpAnswer> answer = client->perform(request);
-    EXPECT_TRUE(answer.ok()) << answer.status().message();
-    if (!answer.ok()) return "[]";
-    return {reinterpret_cast<const char*>(answer->body.data()), answer->body.size()};
-  }
-  static void set(const Json& faults) { (void)control("PUT", faults.dump()); }
+  static void set(const Json& faults) { (void)test::control_stub("PUT", faults.dump()); }
   // "PUT", "GET", ... since the last set().
   static std::vector<std::string> requests() {
     std::vector<std::string> methods;
-    for (const auto& each : Json::parse(control("GET", "")))
+    for (const auto& each : Json::parse(test::control_stub("GET", "")))
       methods.push_back(each.get<std::string>().substr(0, each.get<std::string>().find(' ')));
     return methods;
   }
@@ -206,6 +194,25 @@ TEST_F(S3Faults, LargeObjectsComeInParts) {
     ASSERT_TRUE(done.ok() && *done) << fault << done.status().message();
     EXPECT_TRUE(read(key) == text);
   }
+}
+
+TEST_F(S3Faults, AListWithoutAnEndIsRefused) {
+  options.max_list_pages = 20;
+  store = open(url);
+  int listed = 0;
+  const auto list = [&](const Json& fault) {
+    set(Json::array({fault}));
+    const Status status = store->list("commits", [&](const ObjectInfo&) { return ++listed > 0; });
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    return std::string(status.message());
+  };
+  const std::string at = store->location_of("commits/");
+  EXPECT_THAT(list({{"kind", "endless"}, {"count", 1000}}),
+              AllOf(HasSubstr(at), HasSubstr("has no end: 20 parts came")));
+  EXPECT_EQ(listed, 20);
+  EXPECT_THAT(list({{"kind", "endless"}, {"count", 1000}, {"token", "7"}}),
+              AllOf(HasSubstr(at), HasSubstr("does not go on")));
+  EXPECT_EQ(listed, 22);
 }
 
 TEST_F(S3Faults, AFailedUploadIsTakenBack) {
