@@ -77,9 +77,22 @@ TEST(StoreCommand, CopiesRepairsCompactsAndPrunes) {
   const ProgramRun waits = run_program({"store", "prune", url, "--keep", "1"});
   EXPECT_EQ(waits.exit_code, 0) << waits.err;
   EXPECT_THAT(waits.out, HasSubstr("2 more wait for readers: a call in 600 s removes"));
+  fs::create_directory(folder / "store/leases");
+  std::ofstream(folder / "store/leases/reader") << "2\n";
+  const ProgramRun leased = run_program({"store", "prune", url, "--keep", "1"});
+  EXPECT_THAT(
+      leased.out,
+      AllOf(HasSubstr("removed nothing; the lease leases/reader of a reader needs record 2"),
+            HasSubstr(" UTC, and longer if")));
+  const nlohmann::json why = run_program({"store", "prune", url, "--keep", "1", "--json"}).json();
+  EXPECT_EQ(why["lease"]["record"], 2);
+  fs::remove(folder / "store/leases/reader");
   const nlohmann::json pruned =
       run_program({"store", "prune", url, "--keep", "1", "--lease-seconds", "0", "--json"}).json();
   EXPECT_EQ(pruned["versions"], 2);
+  EXPECT_TRUE(pruned["lease"].is_null());
+  EXPECT_THAT(run_program({"store", "prune", url, "--keep", "1"}).out,
+              HasSubstr("removed nothing: all versions that are left are to be kept"));
   EXPECT_EQ(run_program({"store", "list", url, "--json"}).json()["versions"].size(), 1U);
   EXPECT_EQ(run_program({"store", "verify", url}).exit_code, 0);
   EXPECT_EQ(run_program({"store", "prune", url}).exit_code, 2) << "it says nothing of what to keep";
@@ -93,6 +106,11 @@ TEST(StoreCommand, RefusesWhatIsNoStore) {
   EXPECT_FALSE(fs::exists(folder / "none"));
   EXPECT_THAT(run_program({"store", "list", "gopher://x"}).err, HasSubstr("expected file:PATH"));
   EXPECT_EQ(run_program({"store"}).exit_code, 2);
+  const ProgramRun misspelt = run_program({"store", "lst", "file:x"});
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_THAT(misspelt.err, AllOf(HasSubstr("there is no command 'lst' (did you mean list?)"),
+                                  HasSubstr("compact")));
+  EXPECT_THAT(run_program({"stroe"}).err, HasSubstr("did you mean store?"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // `sparcl store`: versions in a store, and what is done with them.
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -95,6 +96,42 @@ Status verify_store(const StoreOptions& options, bool as_json) {
                            repaired.empty() ? "" : ". Repaired: ", repaired));
 }
 
+// What stays although it is old, and why.
+std::string reason_of(const store::PruneReport& report, const store::Keep& keep) {
+  std::string text;
+  if (report.lease)
+    text += fmt::format(
+        "; the lease {} of a reader needs {} until {:%Y-%m-%d %H:%M:%S} UTC, and "
+        "longer if the reader renews it",
+        report.lease->key,
+        report.lease->number == 0 ? std::string("all records, as it is damaged,")
+                                  : fmt::format("record {} and later ones", report.lease->number),
+        fmt::gmtime(report.lease->until_s));
+  if (report.waiting > 0)
+    text +=
+        fmt::format("; {} more wait for readers: a call in {} s removes those that no reader needs",
+                    report.waiting, keep.lease_s);
+  else if (report.objects == 0)
+    text += ": all versions that are left are to be kept, or lead from an anchor to one that is";
+  if (report.has_damaged_marks)
+    text += "; nothing was removed by what earlier calls have marked, as the marks are damaged";
+  return text;
+}
+
+Json json_of(const store::PruneReport& report) {
+  Json json{{"versions", report.versions},
+            {"objects", report.objects},
+            {"bytes", report.bytes},
+            {"waiting", report.waiting},
+            {"damaged_marks", report.has_damaged_marks},
+            {"lease", nullptr}};
+  if (report.lease)
+    json["lease"] = {{"key", report.lease->key},
+                     {"record", report.lease->number},
+                     {"until", report.lease->until_s}};
+  return json;
+}
+
 Status prune_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
   store::Keep keep;
@@ -104,20 +141,11 @@ Status prune_store(const StoreOptions& options, bool as_json) {
   if (options.bytes > 0) keep.max_bytes = options.bytes;
   keep.lease_s = static_cast<std::int64_t>(std::ceil(options.lease_seconds));
   SPARCL_ASSIGN_OR_RETURN(const store::PruneReport report, store::prune(chain->chain, keep));
-  const std::string waiting =
-      report.waiting == 0
-          ? ""
-          : fmt::format(
-                "; {} more wait for readers: a call in {} s removes those that no reader "
-                "needs",
-                report.waiting, keep.lease_s);
-  return print(as_json,
-               {{"versions", report.versions},
-                {"objects", report.objects},
-                {"bytes", report.bytes},
-                {"waiting", report.waiting}},
-               fmt::format("removed {} versions, {} objects, {}{}\n", report.versions,
-                           report.objects, human_bytes(report.bytes), waiting));
+  const std::string removed =
+      report.objects > 0 ? fmt::format("removed {} versions, {} objects, {}", report.versions,
+                                       report.objects, human_bytes(report.bytes))
+                         : "removed nothing";
+  return print(as_json, json_of(report), removed + reason_of(report, keep) + "\n");
 }
 
 Status compact_store(const StoreOptions& options, bool as_json) {
