@@ -148,8 +148,8 @@ typedef struct {
                                       place of a secret: the publisher must have a certificate of
                                       role publish; NULL: SPARCL_CERTIFICATES, else none */
   sparclStore_t store; /**< sparclSubscriberNext takes newer versions from there while the publisher
-                          cannot be reached. It may be closed, and needs trust_path if the
-                          subscriber has credentials. NULL: none */
+                          cannot be reached. It may be closed. Not with record_path; with
+                          credentials it needs trust_path. NULL: none */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
   {                                                                                                \

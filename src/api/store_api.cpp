@@ -77,6 +77,8 @@ Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptio
   auto made = std::make_unique<sparclStore>();
   made->url = url;
   SPARCL_ASSIGN_OR_RETURN(made->options.trust, read_trust(all));
+  if (made->options.trust->trusted)
+    made->trust_threshold = std::max<std::size_t>(all.trust_threshold, 1);
   SPARCL_ASSIGN_OR_RETURN(made->objects, store::open_store(url, store::Missing::kIsMade));
   if (!(all.lease_seconds >= 0 && all.lease_seconds <= kMaxLeaseSeconds))
     return Status(Code::kInvalidArgument,

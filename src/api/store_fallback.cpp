@@ -16,11 +16,17 @@ constexpr double kPatience =
     kLookSeconds = 1,     // between two looks at the store
     kPieceSeconds = 0.2;  // of a wait for the publisher
 
+// As of sparclSubscriberNext.
+bool is_told_at_once(Code code) {
+  return replication::is_lasting(code) || code == Code::kCorrupt || code == Code::kStale;
+}
+
 Result<Subscriber::Swap> restore_newest(store::VersionReader& reader,
                                         const replication::ReplicatedState& into,
-                                        const std::optional<model::HeldVersion>& held) {
+                                        const std::optional<model::HeldVersion>& held,
+                                        std::uint64_t at_least) {
   SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
-                          reader.restore(0, held, chain_state(into)));
+                          reader.restore(0, held, chain_state(into), at_least));
   Subscriber::Swap swap;
   swap.version = restored.record.version;
   swap.hash = restored.record.target_hash;
@@ -51,10 +57,8 @@ Result<Subscriber::Swap> StoreFallback::next(Subscriber& subscriber, double seco
     } else if (auto taken = look(subscriber, now)) {
       return std::move(*taken);
     }
-    const Code code = swap.status().code();
-    const bool may_pass =
-        code == Code::kTimeout || code == Code::kRemoteError || code == Code::kSystemError;
-    if (swap.ok() || !may_pass || now >= deadline) return swap;
+    if (swap.ok() || is_told_at_once(swap.status().code())) return swap;
+    if (now >= deadline) return subscriber.nothing_newer(seconds);
   }
 }
 
@@ -76,9 +80,10 @@ std::optional<Result<Subscriber::Swap>> StoreFallback::look(Subscriber& subscrib
 }
 
 Result<Subscriber::Swap> StoreFallback::take(Subscriber& subscriber) {
+  const std::uint64_t at_least = subscriber.versions().held + 1;
   Result<Subscriber::Swap> taken = subscriber.take_elsewhere(
       [&](const replication::ReplicatedState& into, const std::optional<model::HeldVersion>& held) {
-        return restore_newest(reader_, into, held);
+        return restore_newest(reader_, into, held, at_least);
       });
   if (taken.ok())
     log_info("version {} was taken from {}, as the publisher cannot be reached", taken->version,

@@ -20,6 +20,7 @@ struct sparclStore {
   std::string url;
   std::unique_ptr<sparcl::store::ObjectStore> objects;
   sparcl::store::WriterOptions options;
+  std::size_t trust_threshold = 0;  // of options.trust; 0: no key is trusted
   std::optional<sparcl::store::Chain> chain;
   std::optional<sparcl::store::Lease> lease;
   std::unique_ptr<sparcl::api::AttachedState> attached;  // of the writer

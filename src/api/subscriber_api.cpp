@@ -99,6 +99,18 @@ Result<std::unique_ptr<sparcl::api::StoreFallback>> open_fallback(
         Code::kInvalidArgument,
         "options.store was opened without trust_path, and this subscriber takes only what "
         "it can check: open the store with trust_path and model_id");
+  const bool is_as_strict =
+      options.trust_path.empty() || (store->options.trust->model_id == options.model_id &&
+                                     store->trust_threshold >= options.trust_threshold);
+  if (!is_as_strict)
+    return Status(
+        Code::kInvalidArgument,
+        "options.store was opened with another model_id, or a lower trust_threshold, than "
+        "this subscriber has: open it with the same");
+  if (!options.record_path.empty())
+    return Status(Code::kInvalidArgument,
+                  "options.store with options.record_path: versions of a store are not recorded, "
+                  "leave one of them out");
   SPARCL_ASSIGN_OR_RETURN(auto objects,
                           sparcl::store::open_store(store->url, sparcl::store::Missing::kIsMade));
   made = std::make_unique<sparcl::api::StoreFallback>(std::move(objects), store->options.trust,

@@ -177,7 +177,10 @@ Status ReplicaMachine::on_pin(std::uint64_t version, const std::optional<HeldVer
                               const char* why) {
   using To = replica_phase::Pin::To;
   const bool is_held = holds_published() && version == held_.version;
-  const bool is_applying = is<replica_phase::Applying>(writer_);
+  const bool is_applying = !is<replica_phase::Resting>(writer_);
+  if (version != 0 && is<replica_phase::Restoring>(writer_))
+    return Status(Code::kInvalidUsage,
+                  "another version is being written: pin a version when that call has ended");
   if (version != 0 && !is_held && before && version == before->version && !is_applying) {
     pin_.to = To::kBack;
   } else if (version != 0 && holds_published() && version < held_.version) {
@@ -316,13 +319,13 @@ void ReplicaMachine::begin_taking() { writer_ = replica_phase::Restoring{}; }
 
 // What has come leads on from what was held before: it is asked for again.
 void ReplicaMachine::on_taken(const HeldVersion& held) {
-  act(replica_action::StopPassingOn{});
   writer_ = replica_phase::Resting{};
   bytes_ = replica_phase::Published{};
   held_ = held;
-  epoch_ = publisher_epoch_;
-  if (epoch_ == latest_epoch_) latest_version_ = std::max(latest_version_, held_.version);
-  newest_ = std::max(newest_, held_.version);
+  // A number that the publisher has not told may be of another one: then all that it has is newer.
+  epoch_ = held.version <= newest_ ? publisher_epoch_ : 0;
+  if (epoch_ != 0 && epoch_ == latest_epoch_)
+    latest_version_ = std::max(latest_version_, held_.version);
   staged_.clear();
   transfer_ = replica_phase::NoUpdate{};
   comparison_.reset();

@@ -1,8 +1,6 @@
 // Versions that do not come from the publisher: take_elsewhere().
 
-#include <new>
-
-#include "src/base/log.hpp"
+#include "src/base/caught_error.hpp"
 #include "src/model/device_tensors.hpp"
 #include "src/replication/subscriber.hpp"
 
@@ -40,8 +38,8 @@ Result<Subscriber::Swap> Subscriber::write_elsewhere(const ElsewhereWriter& writ
                                                      const std::optional<HeldVersion>& held) try {
   const ReplicatedState written = begin_writing(true);
   return write(written, held);
-} catch (const std::bad_alloc&) {
-  return no_memory();
+} catch (...) {
+  return caught_error("a version from elsewhere could not be written");
 }
 
 }  // namespace sparcl::replication

@@ -138,7 +138,8 @@ Status Subscriber::climb_to(std::unique_lock<std::mutex>& lock, Swap& swap, std:
 Status Subscriber::take_steps(std::unique_lock<std::mutex>& lock, Swap& swap,
                               std::uint64_t version) try {
   for (std::size_t left = machine_.steps_to(version); left > 0; --left) {
-    if (!machine_.may_lead_on()) return not_prepared(version);
+    // What waits may have changed while a step was applied.
+    if (!machine_.may_lead_on() || machine_.steps_to(version) != left) return not_prepared(version);
     SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
     SPARCL_FAILPOINT("subscriber.stepped");
   }

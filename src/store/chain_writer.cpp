@@ -14,6 +14,7 @@
 namespace sparcl::store {
 namespace {
 
+constexpr std::uint64_t kMaxAfterAnchor = 1 << 16;  // records that are looked at
 constexpr std::uint64_t kMaxReplaced = 4;  // of an update that changes more than a part of this,
                                            // the replaced values are not kept
 
@@ -100,7 +101,9 @@ Status ChainWriter::load() {
   SPARCL_ASSIGN_OR_RETURN(anchor_, chain_.shortcut(newest_->newest_anchor, 0));
   delta_bytes_ = 0;
   const std::uint64_t after = anchor_ ? anchor_->number : newest_->number;
-  for (std::uint64_t number = newest_->number; number > after; --number) {
+  if (newest_->number - after > kMaxAfterAnchor) delta_bytes_ = UINT64_MAX / 2;  // one is due
+  for (std::uint64_t number = newest_->number; number > after && delta_bytes_ < UINT64_MAX / 2;
+       --number) {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> each, chain_.look(number));
     if (each && each->delta) delta_bytes_ += each->delta->bytes;
   }

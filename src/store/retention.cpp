@@ -79,6 +79,10 @@ Result<bool> is_sound(const Chain& chain, std::uint64_t number) {
   if (!anchor.ok() && anchor.status().code() == Code::kCorrupt) return false;
   SPARCL_RETURN_IF_ERROR(anchor.status());
   if (!*anchor) return false;
+  if (number > 1 && (*anchor)->signatures.empty()) {  // no reader with trusted keys begins there
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, chain.look(number));
+    if (record && !record->signatures.empty()) return false;
+  }
   const Status checked = check_object(chain.store(), (*anchor)->object);
   if (!checked.ok() && checked.code() != Code::kCorrupt) return checked;
   return checked.ok();

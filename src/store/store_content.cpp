@@ -114,6 +114,8 @@ class Verifier {
  private:
   Status check_record(const VersionRecord& record, bool is_first) {
     if (schema_ != record.schema) SPARCL_RETURN_IF_ERROR(check(*(schema_ = record.schema)));
+    if (record.description && description_ != record.description)
+      SPARCL_RETURN_IF_ERROR(check(*(description_ = record.description)));
     if (before_ && before_->number + 1 == record.number && before_->target() != record.base())
       note(commit_key(record.number),
            fmt::format("it leads on from version {}, and the record before it is version {}",
@@ -225,7 +227,7 @@ class Verifier {
   Chain* from_;
   const std::function<void(const Damage&)>& visit_;
   VerifyReport report_;
-  std::optional<StoredObject> schema_;
+  std::optional<StoredObject> schema_, description_;
   std::optional<VersionRecord> before_;
 };
 
@@ -248,6 +250,7 @@ Status copy_shortcut(const Chain& from, const Chain& to, std::uint64_t number,
 Status copy_version(const Chain& from, const Chain& to, const VersionRecord& record,
                     const std::set<std::uint64_t>& origins, bool is_first) {
   SPARCL_RETURN_IF_ERROR(copy_object(from, to, record.schema));
+  if (record.description) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.description));
   if (record.anchor) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.anchor));
   if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.delta));
   for (const std::uint64_t origin : origins)

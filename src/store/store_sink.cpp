@@ -111,8 +111,9 @@ void StoreSink::write(model::VersionEdition edition) try {
   needs_whole_ = false;
   trouble_ = Status();
   newest_ = version;
-  waiting_bytes_ += item->bytes;
+  const std::uint64_t bytes = item->bytes;
   waiting_.push_back(std::move(*item));
+  waiting_bytes_ += bytes;
   changed_.notify_all();
 } catch (...) {
   const std::lock_guard lock(mutex_);
@@ -120,14 +121,22 @@ void StoreSink::write(model::VersionEdition edition) try {
 }
 
 // Under the lock. What waits leads on from what has failed.
-void StoreSink::fail(std::uint64_t version, const Status& why) {
-  trouble_ = why.with_prefix(fmt::format("{}: version {} is not there: ", location(), version));
+void StoreSink::fail(std::uint64_t version, const Status& why) noexcept {
   for (const Item& each : waiting_) waiting_bytes_ -= each.bytes;
   waiting_.clear();
   needs_whole_ = true;
+  try {
+    tell_failure(version, why);
+  } catch (...) {
+    trouble_ = caught_error("a version could not be written to the store");
+  }
+  changed_.notify_all();
+}
+
+void StoreSink::tell_failure(std::uint64_t version, const Status& why) {
+  trouble_ = why.with_prefix(fmt::format("{}: version {} is not there: ", location(), version));
   const std::uint64_t times = failures_.count(std::string(why.message()), net::monotonic_seconds());
   if (times > 0) log_error("{}{}", trouble_.message(), times_text(times));
-  changed_.notify_all();
 }
 
 void StoreSink::serve() {

@@ -58,7 +58,8 @@ class StoreSink final : public model::VersionSink {
   Result<Item> make_item(model::VersionEdition& edition, bool is_whole) const;
   void serve();
   Status store_one(const Item& item);
-  void fail(std::uint64_t version, const Status& why);
+  void fail(std::uint64_t version, const Status& why) noexcept;
+  void tell_failure(std::uint64_t version, const Status& why);
 
   std::unique_ptr<ObjectStore> store_;
   ChainState state_;

@@ -33,10 +33,15 @@ Status VersionReader::hold(std::uint64_t number) {
 
 Result<RestoredVersion> VersionReader::restore_once(std::uint64_t version,
                                                     const std::optional<model::HeldVersion>& held,
-                                                    const ChainState& state) {
+                                                    const ChainState& state,
+                                                    std::uint64_t at_least) {
   RestoredVersion restored;
   SPARCL_ASSIGN_OR_RETURN(restored.record, find(version));
   const VersionRecord& target = restored.record;
+  if (target.version < at_least)
+    return Status(Code::kStale,
+                  fmt::format("{}: its newest version is {}, and version {} was there before",
+                              chain_.store().location_of(kCommits), target.version, at_least));
   const Status brought =
       by_any_path(chain_, target, {.held = held}, [&](std::span<const ChainStep> steps) -> Status {
         SPARCL_RETURN_IF_ERROR(hold(steps.empty() ? target.number : steps.front().first_needed()));
@@ -53,16 +58,16 @@ Result<RestoredVersion> VersionReader::restore_once(std::uint64_t version,
 // What was removed meanwhile is not needed by a later version.
 Result<RestoredVersion> VersionReader::restore(std::uint64_t version,
                                                const std::optional<model::HeldVersion>& held,
-                                               const ChainState& state) {
+                                               const ChainState& state, std::uint64_t at_least) {
   constexpr int kTries = 3;
   for (int tries = 1;; ++tries) {
     const std::optional<std::uint64_t> before = chain_.known();
-    Result<RestoredVersion> restored = restore_once(version, held, state);
+    Result<RestoredVersion> restored = restore_once(version, held, state, at_least);
     if (restored.ok() || restored.status().code() != Code::kCorrupt || tries == kTries)
       return restored;
     chain_.forget();
     const Result<std::optional<VersionRecord>> newest = chain_.newest();
-    if (!newest.ok() || chain_.known() == before) return restored;
+    if (!newest.ok() || chain_.known() <= before) return restored;
   }
 }
 

@@ -25,10 +25,10 @@ class VersionReader {
 
   // Writes a version, or the newest (0), into the state's arrays, which hold `held`, or anything.
   // InvalidArgument: there is no such version. Other errors as restore(). After an error the arrays
-  // are as before.
+  // are as before. at_least: Stale if the version is older.
   Result<RestoredVersion> restore(std::uint64_t version,
                                   const std::optional<model::HeldVersion>& held,
-                                  const ChainState& state);
+                                  const ChainState& state, std::uint64_t at_least = 0);
   // The version with this state among the last records; nullopt: there is none.
   Result<std::optional<model::HeldVersion>> find_state(const Hash128& hash) const;
 
@@ -36,7 +36,7 @@ class VersionReader {
   Result<VersionRecord> find(std::uint64_t version);
   Result<RestoredVersion> restore_once(std::uint64_t version,
                                        const std::optional<model::HeldVersion>& held,
-                                       const ChainState& state);
+                                       const ChainState& state, std::uint64_t at_least);
   Status hold(std::uint64_t number);
 
   Chain& chain_;

@@ -230,6 +230,15 @@ TEST_P(StoreFallback, NoPublisherNeedsToBeThere) {
   EXPECT_EQ(sparclSubscriberCreate(&careful, held.state(), "127.0.0.1:1", &options),
             sparclInvalidArgument);
   EXPECT_NE(error().find("trust_path and model_id"), std::string::npos) << error();
+  sparclStoreOptions_t other = named();
+  other.model_id = "critic";
+  other.trust_path = trusted.c_str();
+  const sparclStore_t of_other = open_with(other);
+  options.store = of_other;
+  EXPECT_EQ(sparclSubscriberCreate(&careful, held.state(), "127.0.0.1:1", &options),
+            sparclInvalidArgument);
+  EXPECT_NE(error().find("another model_id"), std::string::npos) << error();
+  EXPECT_EQ(sparclStoreClose(of_other), sparclSuccess);
   EXPECT_EQ(sparclStoreClose(reader), sparclSuccess);
 }
 

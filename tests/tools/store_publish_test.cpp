@@ -73,6 +73,36 @@ TEST_F(StorePublish, FoldersOfShardsComeBackAsTheyWere) {
   ASSERT_EQ(run_program({"publish", at("one"), "--store", url_}).exit_code, 0);
   ASSERT_EQ(run_program({"store", "restore", url_, "-o", at("back")}).exit_code, 0);
   expect_same(at("one"), at("back"));
+  const std::string copy = "file:" + at("copy");
+  ASSERT_EQ(run_program({"store", "copy", url_, copy}).exit_code, 0);
+  ASSERT_EQ(run_program({"store", "restore", copy, "-o", at("again")}).exit_code, 0);
+  expect_same(at("one"), at("again"));
+  fs::remove_all(at("store/descriptions"));
+  const ProgramRun damaged = run_program({"store", "verify", url_});
+  EXPECT_EQ(damaged.exit_code, 3);
+  EXPECT_THAT(damaged.err, HasSubstr("store/descriptions/"));
+  EXPECT_EQ(run_program({"store", "verify", url_, "--copy", copy}).exit_code, 0);
+}
+
+TEST_F(StorePublish, ReplicasAreServedWhileTheStoreFails) {
+  fs::create_directory(at("watched"));
+  next_file("watched/step_1.safetensors");
+  BackgroundProgram publisher(
+      {"publish", "--watch", at("watched"), "--store", url_, "--listen", "127.0.0.1:0"});
+  ASSERT_FALSE(publisher.version(1).is_null()) << publisher.err();
+  fs::rename(at("store"), at("away"));
+  write_text(at("store"), "no folder");
+  next_file("watched/step_2.safetensors");
+  EXPECT_FALSE(publisher.version(2).is_null()) << publisher.err();
+  EXPECT_THAT(publisher.err(), HasSubstr("it is not in the store"));
+  fs::remove(at("store"));
+  fs::rename(at("away"), at("store"));
+  const std::string last = next_file("watched/step_3.safetensors");
+  EXPECT_FALSE(publisher.version(3).is_null()) << publisher.err();
+  EXPECT_EQ(publisher.end_by(SIGTERM), 0);
+  EXPECT_EQ(versions(), nlohmann::json({1, 3}));
+  ASSERT_EQ(run_program({"store", "restore", url_, "-o", at("f.safetensors")}).exit_code, 0);
+  expect_same(at("f.safetensors"), last);
 }
 
 TEST_F(StorePublish, AfterARestartOldFilesArePassedOver) {
@@ -139,7 +169,8 @@ TEST_F(StorePublish, ReplicasAndTheStoreGetTheSameVersions) {
 }
 
 TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
-  for (const char* key : {"key", "other"}) ASSERT_EQ(run_program({"keygen", "-o", at(key)}).exit_code, 0);
+  for (const char* key : {"key", "other"})
+    ASSERT_EQ(run_program({"keygen", "-o", at(key)}).exit_code, 0);
   const std::string a = next_file("a.safetensors");
   ASSERT_EQ(
       run_program({"publish", a, "--store", url_, "--key", at("key"), "--model-id", "m"}).exit_code,
@@ -153,6 +184,10 @@ TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
   EXPECT_THAT(refused.err, HasSubstr("store/commits/"));
   EXPECT_EQ(restore("key.pub", "n").exit_code, 3);
   EXPECT_FALSE(fs::exists(at("f.safetensors")));
+  const ProgramRun compact = run_program({"store", "compact", url_});
+  EXPECT_EQ(compact.exit_code, 1);
+  EXPECT_THAT(compact.err, HasSubstr("its versions are signed"));
+  EXPECT_EQ(run_program({"store", "compact", url_, "--key", at("key")}).exit_code, 0);
   const ProgramRun taken = restore("key.pub", "m");
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
   expect_same(at("f.safetensors"), a);

@@ -64,7 +64,7 @@ std::string answer_text(const net::HttpAnswer& answer) {
   for (const char* name : {"message", "error", "detail"}) {
     if (!json.is_object() || !json.contains(name)) continue;
     const Json& member = json[name];
-    text = member.is_string() ? member.get<std::string>() : member.dump();
+    if (member.is_string()) text = member.get<std::string>();
     break;
   }
   if (text.size() > kShownBytes) text = text.substr(0, kShownBytes) + "...";

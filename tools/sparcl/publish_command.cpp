@@ -89,7 +89,8 @@ Status publish_files(VersionPublisher& publisher, const PublishOptions& options)
 
 // The file's writer may not have finished, or the disk may answer next time.
 bool may_pass(Code code) {
-  return code == Code::kInProgress || code == Code::kCorrupt || code == Code::kSystemError;
+  return code == Code::kInProgress || code == Code::kCorrupt || code == Code::kSystemError ||
+         code == Code::kRemoteError || code == Code::kTimeout;
 }
 
 // Publishes the ready files of a watched folder. A file that cannot be published does not end the
@@ -117,6 +118,10 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder,
     }
     const Status status = read.ok() ? publisher.publish() : read;
     if (status.ok()) continue;
+    if (read.ok() && publisher.version() != 0 && may_pass(status.code())) {  // the store's
+      folder.put_back(files, status);
+      return false;
+    }
     if (publisher.version() == 0 && status.code() != Code::kWrongBase) return status;
     print_warning(fmt::format("{}; it is skipped", status.message()));
   }

@@ -26,6 +26,7 @@ using store::Missing;
 struct StoreOptions {
   FollowOptions restore;
   std::uint64_t version = 0;
+  std::string key_path;    // of compact
   std::string url, other;  // other: --copy, or the target
   std::uint64_t keep = 0, bytes = 0;
   double keep_seconds = 0, lease_seconds = store::kLeaseSeconds;
@@ -149,7 +150,13 @@ Status prune_store(const StoreOptions& options, bool as_json) {
 }
 
 Status compact_store(const StoreOptions& options, bool as_json) {
-  SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
+  store::ChainTrust trust;
+  if (!options.key_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.keys, trust::SigningKeys::load(options.key_path));
+  }
+  SPARCL_ASSIGN_OR_RETURN(const auto chain,
+                          open_chain(options.url, Missing::kIsAnError,
+                                     std::make_shared<const store::ChainTrust>(std::move(trust))));
   SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, model::chosen_kernels());
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t added, store::compact(chain->chain, *kernels));
   return print(as_json, {{"added", added}},
@@ -246,7 +253,11 @@ void add_store(CLI::App& app, Invocation& invocation) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.0, 1e8));
 
-  add("compact", "Add skips that are missing, and an anchor of the newest version", compact_store);
+  add("compact", "Add skips that are missing, and an anchor of the newest version", compact_store)
+      ->add_option("--key", options->key_path,
+                   "of sparcl keygen, which signs what is added; needed if versions are signed")
+      ->check(empty_name_fault)
+      ->type_name("FILE");
   add("copy", "Copy the versions that another store lacks", copy_store)
       ->add_option("TO", options->other, "the other store; a folder that is missing is made")
       ->required();

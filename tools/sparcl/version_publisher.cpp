@@ -17,6 +17,11 @@
 #include "tools/sparcl/watched_folder.hpp"
 
 namespace sparcl::tool {
+namespace {
+
+constexpr std::chrono::seconds kStorePause{10};  // after a failure of the store; heuristic
+
+}  // namespace
 
 VersionPublisher::VersionPublisher(std::optional<replication::Listener> listener,
                                    replication::PublisherOptions options,
@@ -199,7 +204,10 @@ Result<VersionPublisher::Published> VersionPublisher::publish_to_all() {
     published.hash = memory_->view().hash();
   }
   if (store_ == nullptr) return published;
-  SPARCL_ASSIGN_OR_RETURN(published.stored, put_into_store(published.hash));
+  const Result<VersionStore::Stored> stored = put_into_store(published.hash);
+  if (!stored.ok() && publisher_ == nullptr) return stored.status();
+  if (stored.ok()) published.stored = *stored;
+  if (!stored.ok()) warn_of_store(stored.status());
   if (publisher_ != nullptr) return published;
   published.is_first = published.stored->is_first;
   published.changed = published.stored->changed;
@@ -238,7 +246,7 @@ Status VersionPublisher::publish() {
   newest_hash_ = published->hash;
   published_[path_] = {newest_hash_, side_digest_};
   version_ = next_version_++;
-  store_waits_ = published->stored && published->stored->waits;
+  store_waits_ = store_ != nullptr && (!published->stored || published->stored->waits);
   const bool is_news = publisher_ != nullptr || !(store_waits_ || published->stored->was_there);
   if (is_news)
     tell(*published,
@@ -246,14 +254,28 @@ Status VersionPublisher::publish() {
   return {};
 }
 
+// Replicas have the version. A later one has these changes, too.
+void VersionPublisher::warn_of_store(const Status& why) {
+  store_retry_at_ = std::chrono::steady_clock::now() + kStorePause;
+  print_warning(fmt::format("{}: it is not in the store, and is tried again: {}", shown(path_),
+                            why.message()));
+}
+
+// The memory may hold a part of a later file meanwhile, or another one.
+bool VersionPublisher::holds_newest() const {
+  return is_whole_ && memory_->view().hash() == newest_hash_;
+}
+
 Status VersionPublisher::settle_store() {
   has_settled_ = true;
-  if (!std::exchange(store_waits_, false)) return {};
   const auto start = std::chrono::steady_clock::now();
+  if (!store_waits_ || start < store_retry_at_ || !holds_newest()) return {};
   next_version_ = version_;
   Result<VersionStore::Stored> stored = put_into_store(newest_hash_);
   next_version_ = version_ + 1;
-  if (!stored.ok()) return stored.status().with_prefix(path_ + ": ");
+  if (!stored.ok() && publisher_ == nullptr) return stored.status().with_prefix(path_ + ": ");
+  if (!stored.ok()) return warn_of_store(stored.status()), Status();
+  store_waits_ = false;
   tell({stored->is_first, newest_hash_, stored->changed, stored->bytes, *stored},
        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return {};

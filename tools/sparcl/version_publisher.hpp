@@ -1,6 +1,7 @@
 #pragma once
 // Publishes checkpoints in files, one version each: to replicas, to a store, or to both.
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -72,6 +73,8 @@ class VersionPublisher {
   };
   Result<Published> publish_to_all();
   Status settle_store();
+  void warn_of_store(const Status& why);
+  bool holds_newest() const;
   Result<VersionStore::Stored> put_into_store(const Hash128& hash);
   void tell(const Published& published, double seconds) const;
   Status read_whole(const std::string& path, const std::string& marked);
@@ -86,6 +89,7 @@ class VersionPublisher {
   std::unique_ptr<VersionStore> store_;  // nullptr: none
   bool has_settled_ = false;             // the store takes what comes
   bool has_told_of_store_ = false;
+  std::chrono::steady_clock::time_point store_retry_at_{};
   bool store_waits_ = false;  // for that, of the newest version
   Hash128 newest_hash_;
   model::Layout layout_;  // of the last checkpoint that was read as a whole
