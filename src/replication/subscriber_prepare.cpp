@@ -137,12 +137,14 @@ Status Subscriber::climb_to(std::unique_lock<std::mutex>& lock, Swap& swap, std:
 
 Status Subscriber::take_steps(std::unique_lock<std::mutex>& lock, Swap& swap,
                               std::uint64_t version) try {
+  const int before = swap.updates;
   for (std::size_t left = machine_.steps_to(version); left > 0; --left) {
-    // What waits may have changed while a step was applied.
-    if (!machine_.may_lead_on() || machine_.steps_to(version) != left) return not_prepared(version);
+    if (!machine_.may_lead_on()) return not_prepared(version);
     SPARCL_RETURN_IF_ERROR(swap_front(lock, swap));
     SPARCL_FAILPOINT("subscriber.stepped");
   }
+  // What waits may have changed while a step was applied.
+  if (swap.updates > before && swap.version != version) return not_prepared(version);
   return {};
 } catch (const std::bad_alloc&) {
   return no_memory();
