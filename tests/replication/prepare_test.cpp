@@ -32,10 +32,12 @@ class Prepare : public ::testing::Test {
   }
   // The publisher has sent so many updates that no more come before one is applied.
   std::vector<PreparedVersion> prepare_steps(std::size_t steps) {
-    for (int i = 0; i < 200; ++i) {
-      const auto prepared = replica_->prepare(0.1);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < limit) {
+      const auto prepared = replica_->prepare(0.1);  // at once if one step is ready
       EXPECT_TRUE(prepared.ok()) << prepared.status().message();
       if (!prepared.ok() || prepared->ready.size() >= steps) return prepared->ready;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return {};
   }
