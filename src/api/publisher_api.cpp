@@ -11,6 +11,7 @@
 #include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/api/store_handle.hpp"
+#include "src/api/stored_state.hpp"
 #include "src/store/address/open_store.hpp"
 
 using sparcl::Code;

@@ -12,6 +12,7 @@
 #include "src/api/error.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/api/store_handle.hpp"
+#include "src/api/stored_state.hpp"
 #include "src/model/files/delta_file.hpp"
 #include "src/replication/model_id.hpp"
 #include "src/store/address/open_store.hpp"
@@ -46,10 +47,13 @@ Status check_path(const char* name, const char* path) {
 Result<store::ChainTrustRef> read_trust(const sparclStoreOptions_t& all) {
   SPARCL_RETURN_IF_ERROR(check_path("key_path", all.key_path));
   SPARCL_RETURN_IF_ERROR(check_path("trust_path", all.trust_path));
-  store::ChainTrust trust;
-  if (all.model_id != nullptr) trust.model_id = all.model_id;
-  SPARCL_RETURN_IF_ERROR(sparcl::replication::check_model_id(trust.model_id));
-  if (all.trust_path != nullptr && trust.model_id.empty())
+  store::TrustFiles files;
+  if (all.model_id != nullptr) files.model_id = all.model_id;
+  if (all.key_path != nullptr) files.key_path = all.key_path;
+  if (all.trust_path != nullptr) files.trust_path = all.trust_path;
+  files.trust_threshold = std::max<std::size_t>(all.trust_threshold, 1);
+  SPARCL_RETURN_IF_ERROR(sparcl::replication::check_model_id(files.model_id));
+  if (all.trust_path != nullptr && files.model_id.empty())
     return Status(Code::kInvalidArgument,
                   "options.trust_path without options.model_id: a key may sign several models, "
                   "name the one that is wanted");
@@ -57,16 +61,7 @@ Result<store::ChainTrustRef> read_trust(const sparclStoreOptions_t& all) {
     return Status(Code::kInvalidArgument,
                   "options.trust_threshold is more than 1 without options.trust_path: name the "
                   "file of trusted keys");
-  if (all.key_path != nullptr) {
-    SPARCL_ASSIGN_OR_RETURN(trust.keys, sparcl::trust::SigningKeys::load(all.key_path));
-  }
-  if (all.trust_path != nullptr) {
-    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
-                            sparcl::trust::TrustedKeys::load(
-                                all.trust_path, std::max<std::size_t>(all.trust_threshold, 1)));
-    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
-  }
-  return std::make_shared<const store::ChainTrust>(std::move(trust));
+  return store::ChainTrust::load(files);
 }
 
 Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptions_t* given) {
@@ -238,15 +233,6 @@ sparclResult_t call_two(const char* name, sparclStore_t store, sparclStore_t oth
 }
 
 }  // namespace
-
-namespace sparcl::api {
-
-store::ChainState chain_state(const replication::ReplicatedState& view) {
-  return {view.map,    view.schema,  view.schema_hash, view.arrays,
-          view.source, view.kernels, view.workers};
-}
-
-}  // namespace sparcl::api
 
 extern "C" {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/api/store_handle.hpp"
+#include "src/api/stored_state.hpp"
 #include "src/base/log.hpp"
 #include "src/net/socket.hpp"
 

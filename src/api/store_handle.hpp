@@ -41,10 +41,3 @@ struct sparclStore {
         "this store belongs to the parent process: a child of fork() opens it again");
   }
 };
-
-namespace sparcl::api {
-
-// The tensors of a state as src/store sees them.
-store::ChainState chain_state(const replication::ReplicatedState& view);
-
-}  // namespace sparcl::api

@@ -30,6 +30,19 @@ Status check_signed(const ChainTrust& trust, const Record& record) {
 
 }  // namespace
 
+Result<ChainTrustRef> ChainTrust::load(const TrustFiles& files) {
+  ChainTrust trust{.model_id = files.model_id};
+  if (!files.key_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.keys, trust::SigningKeys::load(files.key_path));
+  }
+  if (!files.trust_path.empty()) {
+    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
+                            trust::TrustedKeys::load(files.trust_path, files.trust_threshold));
+    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
+  }
+  return std::make_shared<const ChainTrust>(std::move(trust));
+}
+
 void ChainTrust::sign(VersionRecord& record) const { sign_record(*this, record); }
 
 void ChainTrust::sign(Shortcut& shortcut) const { sign_record(*this, shortcut); }

@@ -1,6 +1,7 @@
 #pragma once
 // Whose records a chain has: who signs them, and whose signatures readers require.
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,16 @@
 
 namespace sparcl::store {
 
+// The files of keys, as users name them; "": none.
+struct TrustFiles {
+  std::string model_id = {}, key_path = {}, trust_path = {};
+  std::size_t trust_threshold = 1;
+};
+
 struct ChainTrust {
+  // Reads the files once.
+  static Result<std::shared_ptr<const ChainTrust>> load(const TrustFiles& files);
+
   std::string model_id = {};                       // of writers; readers with one refuse others
   trust::SigningKeysRef keys = nullptr;            // nullptr: writers do not sign
   std::optional<trust::TrustedKeys> trusted = {};  // nullopt: readers require no signature

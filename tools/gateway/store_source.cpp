@@ -14,16 +14,6 @@
 namespace sparcl::gateway {
 namespace {
 
-Result<store::ChainTrustRef> trust_of(const StorePlace& place) {
-  store::ChainTrust trust{.model_id = place.model_id};
-  if (!place.trust_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
-                            trust::TrustedKeys::load(place.trust_path, place.trust_threshold));
-    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
-  }
-  return std::make_shared<const store::ChainTrust>(std::move(trust));
-}
-
 class StoreSource final : public GatewaySource {
  public:
   StoreSource(const StorePlace& place, std::unique_ptr<tool::OpenChain> chain)
@@ -56,8 +46,9 @@ class StoreSource final : public GatewaySource {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
                             chain_->chain.newest());
     if (!newest || (held_ && newest->target() == *held_)) return nothing();
-    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
-                            reader_.restore(0, held_, tool::chain_state(*memory_)));
+    SPARCL_ASSIGN_OR_RETURN(
+        const store::RestoredVersion restored,
+        reader_.restore(0, held_, tool::chain_state(*memory_), held_ ? held_->version : 0));
     held_ = restored.record.target();
     return held_;
   }
@@ -82,7 +73,10 @@ class StoreSource final : public GatewaySource {
 }  // namespace
 
 Result<GatewaySourceRef> open_store_source(const StorePlace& place) {
-  SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust, trust_of(place));
+  SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust,
+                          store::ChainTrust::load({.model_id = place.model_id,
+                                                   .trust_path = place.trust_path,
+                                                   .trust_threshold = place.trust_threshold}));
   SPARCL_ASSIGN_OR_RETURN(
       auto chain, tool::open_chain(place.url, store::Missing::kIsAnError, std::move(trust)));
   auto source = std::make_unique<StoreSource>(place, std::move(chain));

@@ -9,6 +9,7 @@
 #include "src/model/exchange/sparse_change.hpp"
 #include "src/store/update_coding.hpp"
 #include "src/trust/sha256.hpp"
+#include "tools/sparcl/open_chain.hpp"
 
 namespace sparcl::gateway {
 namespace {
@@ -96,15 +97,9 @@ Result<bool> find_changes(const tool::ModelMemory& memory, std::span<std::byte* 
   return true;
 }
 
-store::ChainState coding_state(const tool::ModelMemory& memory) {
-  const replication::ReplicatedState& view = memory.view();
-  return {view.map,    view.schema,  view.schema_hash, view.arrays,
-          view.source, view.kernels, view.workers};
-}
-
 Status code_step(const tool::ModelMemory& memory, std::span<std::byte* const> before,
                  std::uint64_t chunk_bytes, VersionStep& step) {
-  const store::ChainState state = coding_state(memory);
+  const store::ChainState state = tool::chain_state(memory);
   SPARCL_ASSIGN_OR_RETURN(
       const store::CodedUpdate update,
       store::code_update(state, store::readable(before), store::readable(state.arrays),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "src/api/stored_state.hpp"
 #include "src/model/attachment.hpp"
 #include "src/store/stored_object.hpp"
 
@@ -34,17 +35,7 @@ bool is_store_url(const std::string& text) {
   return text.starts_with("file:") || text.find("://") != std::string::npos;
 }
 
-store::ChainState chain_state(const ModelMemory& memory) {
-  const replication::ReplicatedState& view = memory.view();
-  store::ChainState state;
-  state.map = view.map;
-  state.schema = view.schema;
-  state.schema_hash = view.schema_hash;
-  state.arrays = view.arrays;
-  state.kernels = view.kernels;
-  state.workers = view.workers;
-  return state;
-}
+store::ChainState chain_state(const ModelMemory& memory) { return api::chain_state(memory.view()); }
 
 Result<StoredModel> read_stored_model(const store::Chain& chain,
                                       const store::VersionRecord& record) {

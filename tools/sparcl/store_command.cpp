@@ -150,13 +150,10 @@ Status prune_store(const StoreOptions& options, bool as_json) {
 }
 
 Status compact_store(const StoreOptions& options, bool as_json) {
-  store::ChainTrust trust;
-  if (!options.key_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(trust.keys, trust::SigningKeys::load(options.key_path));
-  }
+  SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust,
+                          store::ChainTrust::load({.key_path = options.key_path}));
   SPARCL_ASSIGN_OR_RETURN(const auto chain,
-                          open_chain(options.url, Missing::kIsAnError,
-                                     std::make_shared<const store::ChainTrust>(std::move(trust))));
+                          open_chain(options.url, Missing::kIsAnError, std::move(trust)));
   SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, model::chosen_kernels());
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t added, store::compact(chain->chain, *kernels));
   return print(as_json, {{"added", added}},

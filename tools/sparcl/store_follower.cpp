@@ -20,22 +20,15 @@
 namespace sparcl::tool {
 namespace {
 
-Result<store::ChainTrustRef> trust_of(const FollowOptions& options) {
-  store::ChainTrust trust{.model_id = options.model_id};
-  if (!options.trust_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(trust.trusted,
-                            trust::TrustedKeys::load(options.trust_path, options.trust_threshold));
-    SPARCL_RETURN_IF_ERROR(trust.trusted->check_threshold());
-  }
-  return std::make_shared<const store::ChainTrust>(std::move(trust));
-}
-
 // The file, the memory beside it, and the store.
 class StoreFollower {
  public:
   static Result<std::unique_ptr<StoreFollower>> open(const FollowOptions& options, bool as_json) {
     SPARCL_RETURN_IF_ERROR(ReplicaFile::check(options.output));
-    SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust, trust_of(options));
+    SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust,
+                            store::ChainTrust::load({.model_id = options.model_id,
+                                                     .trust_path = options.trust_path,
+                                                     .trust_threshold = options.trust_threshold}));
     SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<EngineNotice> notice,
                             EngineNotice::open(options.notice));
     SPARCL_ASSIGN_OR_RETURN(auto chain,

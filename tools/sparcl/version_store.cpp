@@ -38,12 +38,9 @@ class ChainVersionStore final : public VersionStore {
 Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice) {
   SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(choice.url, store::Missing::kIsMade));
   auto made = std::make_unique<ChainVersionStore>(std::move(objects));
-  store::ChainTrust trust{.model_id = choice.model_id};
-  if (!choice.key_path.empty()) {
-    SPARCL_ASSIGN_OR_RETURN(trust.keys, trust::SigningKeys::load(choice.key_path));
-  }
   store::WriterOptions& options = made->options_;
-  options.trust = std::make_shared<const store::ChainTrust>(std::move(trust));
+  SPARCL_ASSIGN_OR_RETURN(options.trust, store::ChainTrust::load({.model_id = choice.model_id,
+                                                                  .key_path = choice.key_path}));
   if (choice.anchor_every > 0) options.anchor_every = choice.anchor_every;
   options.keep.versions = choice.keep_versions;
   if (choice.lease_seconds > 0)
