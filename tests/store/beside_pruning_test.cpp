@@ -26,17 +26,6 @@ using Call = HookedStore::Call;
 
 class BesidePruning : public ChainOfVersions {
  protected:
-  std::vector<std::string> keys(const std::string& prefix) {
-    std::vector<std::string> found;
-    EXPECT_TRUE(store
-                    ->list(prefix,
-                           [&](const ObjectInfo& each) {
-                             found.push_back(each.key);
-                             return true;
-                           })
-                    .ok());
-    return found;
-  }
   // As another process: a mark that is old enough, and what it lets go.
   void prune_below(std::uint64_t number) {
     ASSERT_TRUE(write_pruned(*store, {{{number, ::time(nullptr) - 1000}}}).ok());

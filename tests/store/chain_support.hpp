@@ -134,6 +134,17 @@ class ChainOfVersions : public testing::Test {
     contents.push_back(content(trained));
     versions.push_back({version, by.newest()->target_hash});
   }
+  std::vector<std::string> keys(const std::string& prefix = "") {
+    std::vector<std::string> found;
+    EXPECT_TRUE(store
+                    ->list(prefix,
+                           [&](const ObjectInfo& each) {
+                             found.push_back(each.key);
+                             return true;
+                           })
+                    .ok());
+    return found;
+  }
   // Brings tensors to a version, as readers do.
   Status bring(HeldTensors& tensors, const VersionRecord& target,
                const std::optional<model::HeldVersion>& held = std::nullopt) {

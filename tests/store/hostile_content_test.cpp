@@ -155,8 +155,7 @@ TEST_F(HostileContent, NoCycleIsFollowed) {
   forged["base_version"] = versions[6].version;
   write(shortcut, forged);
   const auto steps = steps_to(chain, *chain.record(16), {.held = versions[7]});
-  for (const ChainStep& step : *steps)
-    EXPECT_NE(step.object.key, sound_shortcut["object"]["key"]);
+  for (const ChainStep& step : *steps) EXPECT_NE(step.object.key, sound_shortcut["object"]["key"]);
   EXPECT_TRUE(fetch(16, 7).ok());
 }
 

@@ -31,17 +31,6 @@ void make_old(const std::string& path) {
 
 class Retention : public ChainOfVersions {
  protected:
-  std::vector<std::string> keys(const std::string& prefix = "") {
-    std::vector<std::string> found;
-    EXPECT_TRUE(store
-                    ->list(prefix,
-                           [&](const ObjectInfo& each) {
-                             found.push_back(each.key);
-                             return true;
-                           })
-                    .ok());
-    return found;
-  }
   void expect_whole(Chain& of) {
     const Result<VerifyReport> report = verify_content(of, nullptr, [](const Damage& each) {
       ADD_FAILURE() << each.location << ": " << each.what;

@@ -100,16 +100,9 @@ TEST_P(ChainInAStore, OfTwoWritersOneIsStoppedByName) {
 TEST_P(ChainInAStore, DamageIsNamedAndLeavesWhatIsHeld) {
   publish_all(6);
   const VersionRecord newest = **chain.newest();
-  std::vector<std::string> keys;
-  ASSERT_TRUE(store
-                  ->list("",
-                         [&](const ObjectInfo& each) {
-                           keys.push_back(each.key);
-                           return true;
-                         })
-                  .ok());
+  const std::vector<std::string> all_keys = keys();
   int refused = 0;
-  for (const std::string& key : keys) {
+  for (const std::string& key : all_keys) {
     const std::string path = store->location_of(key);
     const std::vector<std::byte> bytes = **store->read_all(key, 1 << 24);
     const auto write = [&](const std::vector<std::byte>& content) {
