@@ -160,7 +160,8 @@ SPARCL_API sparclResult_t sparclStorePrune(sparclStore_t store, const sparclStor
 
 /** Adds the skips that are missing, and an anchor of the newest version. It changes no version, and
  * may run while others publish and restore. Memory: three copies of the model.
- * @param added written: the number of objects; may be NULL */
+ * @param added written: the number of objects; may be NULL
+ * @retval sparclInvalidUsage versions are signed, and the store has no key_path */
 SPARCL_API sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added);
 
 /** Copies all versions that another store lacks. A call that was killed does no harm: the next one

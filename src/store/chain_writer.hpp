@@ -69,7 +69,7 @@ class ChainWriter {
   class Delta;
   class EncodedDelta;
   class GivenDelta;
-  // A version on its way: its number, its hash where it is known, and how its delta is made.
+  // A version on its way, whose bytes are an array's or a given update's.
   struct Next {
     std::uint64_t version = 0;
     std::function<Result<bool>()> is_newest;  // its bytes are those of the newest version

@@ -1,6 +1,7 @@
 #pragma once
 // Tells inference engines of a version that a folder holds: pause, update, resume. An engine that
-// cannot be told, or refuses, keeps what it serves.
+// cannot be told keeps what it serves. One that fails while it reads weights is given the version
+// before again.
 
 #include <atomic>
 #include <cstdint>

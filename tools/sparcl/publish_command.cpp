@@ -332,8 +332,8 @@ void add_publish(CLI::App& app, Invocation& invocation) {
               "");
   app.add_option(
          "--key", options->publisher.key_path,
-         "of sparcl keygen, one or more lines: versions are signed by each key. The file is "
-         "read again when it changes")
+         "of sparcl keygen, one or more lines: versions are signed by each key. For replicas the "
+         "file is read again when it changes, for --store it is not")
       ->type_name("FILE")
       ->check(empty_name_fault);
   app.add_option("--secret", options->publisher.secret_path,
