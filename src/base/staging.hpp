@@ -19,6 +19,12 @@ class Staging {
     while (capacity_bytes() < end_bytes) segments_.push_back(take_segment());
   }
 
+  // Makes [0, end_bytes) a range of segments without memory. One thread may adopt() that of later
+  // ones while another uses earlier ones.
+  void prepare(std::uint64_t end_bytes) {
+    segments_.resize(static_cast<std::size_t>((end_bytes + kSegmentBytes - 1) / kSegmentBytes));
+  }
+
   std::uint64_t capacity_bytes() const { return segments_.size() * std::uint64_t{kSegmentBytes}; }
 
   // A slice that must lie inside one segment and inside the reserved range.

@@ -70,6 +70,8 @@ Status BaseCheck::finish_undecided(const StateHashes& said) {
 
 Status BaseCheck::finish_full(const StateHashes& said) {
   const Hash128 target = held_hash_ + change_hash_;
+  if (is_nothing_held_)
+    return target == said.target ? Status() : leads_elsewhere(target, *said.target);
   already_applied_ = held_hash_ == said.target && said.base != said.target;
   if (already_applied_) return {};
   const bool is_base = said.base ? held_hash_ == said.base : all_old_;

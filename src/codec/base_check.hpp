@@ -34,6 +34,9 @@ class BaseCheck {
   // The update was composed without the base (kFlagNoDigests): only state hashes are checked.
   void expect_no_digests() { has_digests_ = false; }
 
+  // kFull: the update comes in the place of nothing (Writing::kOver).
+  void expect_nothing_held() { is_nothing_held_ = true; }
+
   // True if the digests of a chunk with classes were not conclusive. finish() then needs the hash
   // of the whole held state to tell the target from a wrong base.
   bool needs_held_hash() const { return is_undecided_; }
@@ -54,6 +57,7 @@ class BaseCheck {
 
   Verify verify_;
   bool has_digests_ = true;
+  bool is_nothing_held_ = false;
 
   BlockSums chunk_;
 

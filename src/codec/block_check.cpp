@@ -67,6 +67,13 @@ kernels::ChangeHashes BlockCheck::hash(std::uint64_t index, const BlockView& hel
                       news.data(), index);
 }
 
+void BlockCheck::add_over(std::uint64_t index, const DecodedBlock& block,
+                          std::size_t element_bytes) {
+  const Hash128 hash = placed(kernels_.hash_words(block.whole, block.count * element_bytes), index);
+  sums_.change = sums_.change + hash;
+  if (!block.fresh) sums_.new_values = sums_.new_values + hash;
+}
+
 void BlockCheck::add_unchanged(std::uint64_t index, const BlockView& held) {
   sums_.held = sums_.held + block_hash(held, index, kernels_, scratch_);
 }

@@ -44,6 +44,8 @@ class BlockCheck {
   // kTouched: the old values of fresh blocks count, too, because the update names its base by a
   // hash.
   void hash_fresh() { hashes_fresh_ = true; }
+  // A block that is sent whole, in the place of nothing.
+  void add_over(std::uint64_t index, const DecodedBlock& block, std::size_t element_bytes);
   // kFull: adds a block that the update does not change.
   void add_unchanged(std::uint64_t index, const BlockView& held);
   void add_classes(bool fits) {

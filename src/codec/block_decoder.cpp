@@ -55,8 +55,16 @@ Status BlockDecoder::check(const Staging& staging, BlockEntry& entry) {
 }
 
 void BlockDecoder::check_behind(Slot& slot) {
+  if (is_over_) return write_over(slot);
   check_pending(&slot);
   pending_ = &slot;
+}
+
+// At once: nothing is held whose lines would be fetched meanwhile.
+void BlockDecoder::write_over(Slot& slot) {
+  check_.add_over(slot.index, slot.block, slot.shape.element_bytes());
+  pending_ = &slot;
+  write_pending(nullptr);
 }
 
 BlockFindings BlockDecoder::take_findings() {

@@ -48,6 +48,7 @@ class BlockDecoder {
  public:
   BlockDecoder(const DecodeInput& input, Writing writing)
       : input_(input),
+        is_over_(writing == Writing::kOver),
         check_(input.verify, input.kernels),
         classes_(input.kernels),
         early_(input.map, input.held, input.kernels,
@@ -102,6 +103,7 @@ class BlockDecoder {
   void load_grouped(const BlockEntry& entry, Slot& slot);
   void check_behind(Slot& slot);
   void check_pending(const Slot* next);
+  void write_over(Slot& slot);
   void keep(const Slot& slot, const BlockCheck::Compared& compared);
   void add_unchanged(std::uint64_t first, std::uint64_t last);
   bool holds_base(const Slot& slot, const BlockCheck::Compared& compared) const;
@@ -116,6 +118,7 @@ class BlockDecoder {
   Slot& spare() { return slots_[pending_ == &slots_[0] ? 1 : 0]; }
 
   const DecodeInput& input_;
+  const bool is_over_;
   BlockCheck check_;
   ClassDecoder classes_;
   GroupDecoder group_;

@@ -40,6 +40,9 @@ class FrameReader {
   // skipped are not reported.
   Status next(const Staging& staging, std::uint64_t available, Section& section, bool& found);
 
+  // All sections that begin before it have been reported or skipped.
+  std::uint64_t position() const { return at_; }
+
   // An error unless the stream of stream_bytes is complete.
   Status finish(std::uint64_t stream_bytes) const;
 

@@ -207,8 +207,10 @@ class UpdateEncoder {
 // the old values of the block are checked, while its lines are in the cache. It logs the values
 // that they replace, and restores them unless apply() follows. Full checks and whole blocks are
 // always staged. Early saves a second pass over the changed lines. Meanwhile the arrays are neither
-// old nor new.
-enum class Writing : std::uint8_t { kStaged, kEarly };
+// old nor new. Over: writes each block as it is decoded over values that do not matter, such as
+// those of new memory, which are not read. Only with a full check, and only if each block is sent
+// whole; after an error the arrays hold anything.
+enum class Writing : std::uint8_t { kStaged, kEarly, kOver };
 
 // Checks one update while it arrives, and applies it when it is complete and approved. Input is
 // untrusted: every byte is checked before use.
@@ -246,6 +248,9 @@ class UpdateDecoder {
   // complete blocks remain. Errors (Corrupt, WrongBase, Mismatch for a schema) are sticky.
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
                  bool& more);
+
+  // Bytes of the stream, from the first, that are not read again with Writing::kOver.
+  std::uint64_t used_bytes() const;
 
   // After the last byte: an error unless the update is complete (nothing missing, nothing after its
   // end) and every check passed.

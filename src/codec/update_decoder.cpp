@@ -27,6 +27,13 @@ constexpr std::uint64_t kCachedBytes = std::uint64_t{32} << 20;
 
 }  // namespace
 
+void UpdateDecoder::Impl::add_worker() {
+  workers.push_back(std::make_unique<BlockDecoder>(input, writing));
+  if (writing == Writing::kOver)
+    workers.back()->begin_writes(input.map.byte_count() > kCachedBytes ? kernels::Output::kStreamed
+                                                                       : kernels::Output::kCached);
+}
+
 // Running out of memory is a normal error: a half-finished step must not be continued.
 void UpdateDecoder::Impl::advance_or_fail(const Staging& staging, std::uint64_t available,
                                           std::uint64_t budget_blocks, bool& more) try {
@@ -82,7 +89,7 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
 
 // With kFull: all blocks below the result must be in the hashes before this section is handled.
 std::uint64_t UpdateDecoder::Impl::hashes_before(const Section& found) const {
-  if (input.verify != Verify::kFull || elsewhere != nullptr) return 0;
+  if (input.verify != Verify::kFull || elsewhere != nullptr || writing == Writing::kOver) return 0;
   if (is_block(found.tag)) return entries.back().index;
   return found.tag == kTagEnd ? input.map.block_count() : 0;
 }
@@ -127,6 +134,15 @@ Result<bool> UpdateDecoder::Impl::hand_over(const Staging& staging) {
     if (!is_taken.ok() || !*is_taken) return is_taken;
   }
   return true;
+}
+
+std::uint64_t UpdateDecoder::Impl::whole_elements() const {
+  std::uint64_t elements = 0;
+  for (const BlockEntry& entry : entries) {
+    if (find_block_mode(entry.mode)->whole)
+      elements += input.map.run_of(entry.index).elements(entry.index, entry.last);
+  }
+  return elements;
 }
 
 // Neighbouring entries to each worker, with about as many blocks each.
@@ -211,6 +227,7 @@ void UpdateDecoder::Impl::join_changes() try {
 }
 
 Status UpdateDecoder::Impl::apply(const Staging& staging) {
+  if (writing == Writing::kOver) return {};  // written already
   if (check.already_applied()) stop_early();
   if (elsewhere != nullptr) return elsewhere->apply(staging, entries, check.already_applied());
   std::uint64_t whole_bytes = 0;
@@ -267,6 +284,10 @@ Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available,
   return impl_->error;
 }
 
+std::uint64_t UpdateDecoder::used_bytes() const {
+  return impl_->section ? impl_->section->first : impl_->frame.position();
+}
+
 Status UpdateDecoder::finish(std::uint64_t stream_bytes) {
   if (impl_->error.ok()) impl_->error = impl_->frame.finish(stream_bytes);
   if (impl_->error.ok() && !impl_->ended) {
@@ -285,13 +306,7 @@ bool UpdateDecoder::already_applied() const {
 std::uint64_t UpdateDecoder::base_version() const { return impl_->header.base_version; }
 std::uint64_t UpdateDecoder::target_version() const { return impl_->header.target_version; }
 bool UpdateDecoder::writes_all() const {
-  const BlockMap& map = impl_->input.map;
-  std::uint64_t elements = 0;
-  for (const BlockEntry& entry : impl_->entries) {
-    if (find_block_mode(entry.mode)->whole)
-      elements += map.run_of(entry.index).elements(entry.index, entry.last);
-  }
-  return elements == map.element_count();
+  return impl_->whole_elements() == impl_->input.map.element_count();
 }
 std::uint64_t UpdateDecoder::changed() const { return impl_->changed; }
 std::span<const std::byte> UpdateDecoder::attachment() const { return impl_->attachment; }
@@ -299,8 +314,7 @@ std::optional<Hash128> UpdateDecoder::base_hash() const { return impl_->base_has
 std::optional<Hash128> UpdateDecoder::target_hash() const { return impl_->target_hash; }
 void UpdateDecoder::set_workers(WorkerPool& pool) {
   impl_->pool = &pool;
-  while (impl_->workers.size() < pool.size())
-    impl_->workers.push_back(std::make_unique<BlockDecoder>(impl_->input, impl_->writing));
+  while (impl_->workers.size() < pool.size()) impl_->add_worker();
   if (impl_->changes_budget.max_bytes > 0) keep_changes(impl_->changes_budget.max_bytes);
   impl_->statuses.resize(pool.size());
 }

@@ -32,10 +32,13 @@ struct UpdateDecoder::Impl {
         writing(writing_time),
         frame(StreamKind::kUpdate),
         check(verify_level, schema) {
-    workers.push_back(std::make_unique<BlockDecoder>(input, writing));
+    if (writing == Writing::kOver) check.expect_nothing_held();
+    add_worker();
     statuses.resize(1);
   }
 
+  void add_worker();
+  std::uint64_t whole_elements() const;  // of all blocks that are sent whole
   void advance_or_fail(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,
                        bool& more);
   Status advance(const Staging& staging, std::uint64_t available, std::uint64_t budget_blocks,

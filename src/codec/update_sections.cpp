@@ -91,6 +91,10 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
     entry.old_check = load_le<std::uint16_t>(
         staging.contiguous(entry.first + entry.bytes, kOldCheckBytes, scratch));
   }
+  if (writing == Writing::kOver && !find_block_mode(entry.mode)->whole) {
+    return corrupt(fmt::format("block {} (mode {}) is not sent whole, and no base is held",
+                               entry.index, find_block_mode(entry.mode)->name));
+  }
   if (entry.mode == kClassesMode.id) SPARCL_RETURN_IF_ERROR(add_superblock(entry));
   if (is_group(entry.mode)) SPARCL_RETURN_IF_ERROR(add_group(staging, entry));
   if (find_block_mode(entry.mode)->resolve != nullptr && (header.flags & kFlagTargetHash) == 0) {
@@ -172,6 +176,10 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   if (load_le<std::uint64_t>(at) != entries.size() ||
       load_le<std::uint64_t>(at + 8) != coded_elements || changed > coded_elements) {
     return corrupt("the totals at the end are not those of the blocks before it");
+  }
+  if (writing == Writing::kOver && whole_elements() != input.map.element_count()) {
+    return corrupt(fmt::format("it writes {} of {} elements, and no base is held", whole_elements(),
+                               input.map.element_count()));
   }
   StateHashes said;
   at += 24;

@@ -2,17 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "src/base/log.hpp"
+#include "src/base/memory_size.hpp"
+#include "src/base/worker_pool.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/snapshot.hpp"
+#include "src/store/object_fetch.hpp"
 #include "src/store/stored_object.hpp"
 
 namespace sparcl::store {
 namespace {
 
 constexpr std::uint64_t kFrameBytes = 1 << 16;  // of headers; an update has at most all bytes else
+
+// Of an object that is read ahead while it is decoded. Heuristic: memory that is used again.
+constexpr std::uint64_t kWindow = std::uint64_t{32} << 20;
+
+// Changes of at most a part of this of all bytes are kept between their check and their writing.
+constexpr std::uint64_t kMaxKept = 4;
+
+// Where versions are written.
+struct Target {
+  std::span<std::byte* const> arrays;
+  bool may_tear = false;  // an error may leave anything there
+};
 
 Status check_ends(const codec::UpdateDecoder& decoder, const ChainStep& step,
                   const std::optional<model::HeldVersion>& held) {
@@ -29,49 +46,112 @@ Status check_ends(const codec::UpdateDecoder& decoder, const ChainStep& step,
                             to_hex(decoder.base_hash().value_or(Hash128())), to_hex(held->hash)));
 }
 
-Status apply_step(const Chain& chain, const ChainStep& step,
-                  const std::optional<model::HeldVersion>& held, const ChainState& state,
-                  std::span<std::byte* const> arrays, std::uint64_t* changed) {
-  const std::uint64_t tensor_bytes = state.map->byte_count();
-  const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
-  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), step.object, max_bytes));
-  // The hash of what is held is known: the changes say the target's. Records are not signed, so an
-  // update may name another base or target.
-  codec::UpdateDecoder decoder(*state.map, arrays,
-                               step.is_anchor() ? codec::Verify::kFull : codec::Verify::kTouched,
-                               state.schema_hash, *state.kernels);
-  if (state.workers != nullptr) decoder.set_workers(*state.workers);
-  if (!step.is_anchor()) decoder.track(held->hash);
-  for (bool more = true; more;)
-    SPARCL_RETURN_IF_ERROR(decoder.advance(bytes, step.object.bytes, UINT64_MAX, more));
-  SPARCL_RETURN_IF_ERROR(decoder.finish(step.object.bytes));
-  SPARCL_RETURN_IF_ERROR(check_ends(decoder, step, held));
-  if (decoder.already_applied())  // nothing was checked but what is held
-    return step.is_anchor() ? Status()
-                            : Status(Code::kCorrupt,
-                                     "it says of the version before that it is "
-                                     "the one that it leads to");
-  if (changed != nullptr) *changed += decoder.changed();
-  return decoder.apply(bytes);
+struct Step {
+  const ChainStep& step;
+  const std::optional<model::HeldVersion>& held;  // before it
+  const ChainState& state;
+  Target target;
+
+  bool is_over() const { return target.may_tear && step.is_anchor(); }
+  codec::Writing writing() const {
+    if (!target.may_tear) return codec::Writing::kStaged;
+    return step.is_anchor() ? codec::Writing::kOver : codec::Writing::kEarly;
+  }
+};
+
+// Decodes the object while it arrives.
+Status decode(const Step& own, ObjectFetch& fetch, codec::UpdateDecoder& decoder) {
+  std::uint64_t known = 0;
+  for (std::uint64_t there = 0; known < own.step.object.bytes; known = there) {
+    there = fetch.wait(known);
+    if (there == known) break;  // an error, which finish() returns
+    for (bool more = true; more;)
+      SPARCL_RETURN_IF_ERROR(decoder.advance(fetch.bytes(), there, UINT64_MAX, more));
+    if (own.is_over()) fetch.release(decoder.used_bytes());
+  }
+  SPARCL_RETURN_IF_ERROR(fetch.finish());
+  return decoder.finish(own.step.object.bytes);
 }
 
+Result<std::unique_ptr<ObjectFetch>> begin_fetch(const Chain& chain, const Step& own) {
+  const std::uint64_t tensor_bytes = own.state.map->byte_count();
+  const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
+  SPARCL_RETURN_IF_ERROR(check_size(chain.store(), own.step.object, max_bytes));
+  return std::make_unique<ObjectFetch>(chain.store(), own.step.object,
+                                       own.is_over() ? kWindow : UINT64_MAX);
+}
+
+Status apply_step(const Step& own, ObjectFetch& fetch, std::uint64_t* changed) {
+  const ChainState& state = own.state;
+  // The hash of what is held is known: the changes say the target's. Records are not signed, so an
+  // update may name another base or target.
+  codec::UpdateDecoder decoder(
+      *state.map, own.target.arrays,
+      own.step.is_anchor() ? codec::Verify::kFull : codec::Verify::kTouched, state.schema_hash,
+      *state.kernels, own.writing());
+  if (state.workers != nullptr) decoder.set_workers(*state.workers);
+  if (!own.step.is_anchor()) {
+    decoder.track(own.held->hash);
+    if (own.writing() == codec::Writing::kStaged)
+      decoder.keep_changes(state.map->byte_count() / kMaxKept);
+  }
+  if (const Status decoded = decode(own, fetch, decoder); !decoded.ok()) {
+    SPARCL_RETURN_IF_ERROR(fetch.finish());  // damage of the bytes is said as such
+    return decoded;
+  }
+  SPARCL_RETURN_IF_ERROR(check_ends(decoder, own.step, own.held));
+  if (decoder.already_applied())  // nothing was checked but what is held
+    return own.step.is_anchor() ? Status()
+                                : Status(Code::kCorrupt,
+                                         "it says of the version before that it is "
+                                         "the one that it leads to");
+  if (changed != nullptr) *changed += decoder.changed();
+  return decoder.apply(fetch.bytes());
+}
+
+// The next object is read while one is decoded.
 Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
-                 std::optional<model::HeldVersion> held, const ChainState& state,
-                 std::span<std::byte* const> arrays, std::uint64_t* changed) {
-  for (const ChainStep& step : steps) {
-    const Status applied = apply_step(chain, step, held, state, arrays, changed);
+                 std::optional<model::HeldVersion> held, const ChainState& state, Target target,
+                 std::uint64_t* changed) {
+  if (steps.empty()) return {};
+  Result<std::unique_ptr<ObjectFetch>> next =
+      begin_fetch(chain, {steps.front(), held, state, target});
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step own{steps[i], held, state, target};
+    const Result<std::unique_ptr<ObjectFetch>> fetch = std::move(next);
+    if (i + 1 < steps.size()) next = begin_fetch(chain, {steps[i + 1], held, state, target});
+    const Status applied = fetch.ok() ? apply_step(own, **fetch, changed) : fetch.status();
     if (!applied.ok()) {
       // Only the first step can meet other tensors than was said: later ones lead on from it.
-      const bool is_swapped =
-          applied.code() == Code::kWrongBase && (step.is_anchor() || &step != steps.data());
+      const bool is_swapped = applied.code() == Code::kWrongBase && (own.step.is_anchor() || i > 0);
       const Status status =
           is_swapped ? Status(Code::kCorrupt, std::string(applied.message())) : applied;
       return status.with_prefix(
-          fmt::format("version {}, {}: ", step.target.version, step.object.key));
+          fmt::format("version {}, {}: ", own.step.target.version, own.step.object.key));
     }
-    held = step.target;
+    held = own.step.target;
   }
   return {};
+}
+
+// The workers share the bytes.
+void copy_arrays(const ChainState& state, std::span<std::byte* const> from) {
+  const unsigned workers = state.workers != nullptr ? state.workers->size() : 1;
+  const std::uint64_t total = state.map->byte_count();
+  const auto copy_share = [&](unsigned worker) {
+    const std::uint64_t first = total / workers * worker;
+    const std::uint64_t last = worker + 1 == workers ? total : total / workers * (worker + 1);
+    std::uint64_t begin = 0;  // of an array, in all bytes
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const std::uint64_t end = begin + state.map->arrays()[i].bytes();
+      const std::uint64_t low = std::max(begin, first), high = std::min(end, last);
+      if (low < high)
+        std::memcpy(state.arrays[i] + (low - begin), from[i] + (low - begin), high - low);
+      begin = end;
+    }
+  };
+  if (workers == 1) return copy_share(0);
+  state.workers->run(workers, copy_share);
 }
 
 Status check_schema(const VersionRecord& target, const ChainState& state) {
@@ -94,7 +174,7 @@ Result<StoredObject> schema_object(std::span<const std::byte> schema) {
 Status restore_in_place(const Chain& chain, const VersionRecord& target, const ChainState& state) {
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
   return by_any_path(chain, target, {}, [&](std::span<const ChainStep> steps) {
-    return apply_all(chain, steps, std::nullopt, state, state.arrays, nullptr);
+    return apply_all(chain, steps, std::nullopt, state, {state.arrays, true}, nullptr);
   });
 }
 
@@ -120,16 +200,15 @@ Status restore(const Chain& chain, const VersionRecord& target, std::span<const 
                std::uint64_t* changed) {
   if (changed != nullptr) *changed = 0;
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
-  if (steps.size() == 1)  // all of it is checked before anything is written
-    return apply_all(chain, steps, held, state, state.arrays, changed);
   if (steps.empty()) return {};
+  const bool is_anew = steps.front().is_anchor();
+  const bool fits = state.map->byte_count() <= state.spare_bytes.value_or(available_memory() / 2);
+  if (steps.size() == 1 && (!is_anew || !fits))  // checked first, and then read again
+    return apply_all(chain, steps, held, state, {state.arrays}, changed);
   model::Snapshot copy;  // tensors keep what they hold until all is checked
-  SPARCL_RETURN_IF_ERROR(copy.take(*state.map, state.arrays));
-  SPARCL_RETURN_IF_ERROR(apply_all(chain, steps, held, state, copy.arrays(), changed));
-  for (std::size_t i = 0; i < state.arrays.size(); ++i) {
-    const std::size_t bytes = state.map->arrays()[i].bytes();
-    if (bytes > 0) std::memcpy(state.arrays[i], copy.arrays()[i], bytes);
-  }
+  SPARCL_RETURN_IF_ERROR(is_anew ? copy.make(*state.map) : copy.take(*state.map, state.arrays));
+  SPARCL_RETURN_IF_ERROR(apply_all(chain, steps, held, state, {copy.arrays(), true}, changed));
+  copy_arrays(state, copy.arrays());
   return {};
 }
 

@@ -2,6 +2,8 @@
 // The tensors that are published to a chain, or restored from one, as this room sees them.
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/kernel_set.hpp"
@@ -24,6 +26,9 @@ struct ChainState {
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a writer's alone
   const kernels::KernelSet* kernels = nullptr;
   WorkerPool* workers = nullptr;  // shares the work of coding; may be nullptr
+  // Of a reader: memory for a copy of the arrays, which saves decoding an anchor twice. nullopt:
+  // half of what the machine has to spare.
+  std::optional<std::uint64_t> spare_bytes;
 };
 
 }  // namespace sparcl::store

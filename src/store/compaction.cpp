@@ -1,13 +1,13 @@
 #include "src/store/compaction.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "src/base/memory_size.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/schema.hpp"
 #include "src/store/chain_path.hpp"
@@ -31,8 +31,7 @@ struct Tensors {
 
 // A schema of a few bytes can claim any size. Two versions are kept in memory.
 Status check_memory(const codec::BlockMap& map, const std::string& location) {
-  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t memory = physical_memory();
   if (map.byte_count() <= memory / 2) return {};
   return Status(
       Code::kOutOfMemory,

@@ -18,6 +18,9 @@
 namespace sparcl::store {
 namespace {
 
+// Of an object that is read whole. Heuristic.
+constexpr std::uint64_t kReadAhead = 8 * kPieceBytes;
+
 ObjectInfo info_of(const std::string& key, const struct stat& about) {
   return {key, static_cast<std::uint64_t>(about.st_size), about.st_mtim.tv_sec};
 }
@@ -193,6 +196,7 @@ Result<bool> DirectoryStore::read_whole(const std::string& key, std::uint64_t by
           return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}",
                                                     file.path(), file.byte_count(), bytes));
         for (; first < bytes && refused.ok(); first += kPieceBytes) {
+          if (first % kReadAhead == 0) file.will_read(first, 2 * kReadAhead);
           const std::span<std::byte> piece = sink.memory(
               first, static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes - first)));
           SPARCL_RETURN_IF_ERROR(file.read(first, piece));

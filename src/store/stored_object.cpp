@@ -9,25 +9,6 @@
 namespace sparcl::store {
 namespace {
 
-// Reads leaf by leaf into memory(first byte, count), which is called for each.
-Status read_checked(ObjectStore& store, const StoredObject& object,
-                    const std::function<std::span<std::byte>(std::uint64_t, std::size_t)>& memory) {
-  static_assert(kPieceBytes == model::kLeafBytes);
-  const std::string location = store.location_of(object.key);
-  std::vector<model::Digest256> leaves;
-  const auto take = [&](std::span<const std::byte> leaf) -> Status {
-    SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(leaf));
-    return {};
-  };
-  SPARCL_ASSIGN_OR_RETURN(const bool is_there,
-                          store.read_whole(object.key, object.bytes, {memory, take}));
-  if (!is_there) return Status(Code::kCorrupt, location + ": it is missing");
-  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves));
-  if (root == object.digest) return {};
-  return Status(Code::kCorrupt,
-                location + ": its bytes are not those that were published (SHA-256)");
-}
-
 // The memory of a staging.
 class Segments {
  public:
@@ -77,28 +58,50 @@ Status replace_object(ObjectStore& store, const StoredObject& object, const Stag
   return store.replace(object.key, Segments(bytes, object.bytes).pieces());
 }
 
+Status read_checked(ObjectStore& store, const StoredObject& object, const PieceSink& sink) {
+  static_assert(kPieceBytes == model::kLeafBytes);
+  const std::string location = store.location_of(object.key);
+  std::vector<model::Digest256> leaves;
+  const auto take = [&](std::span<const std::byte> leaf) -> Status {
+    SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(leaf));
+    return sink.take ? sink.take(leaf) : Status();
+  };
+  SPARCL_ASSIGN_OR_RETURN(const bool is_there,
+                          store.read_whole(object.key, object.bytes, {sink.memory, take}));
+  if (!is_there) return Status(Code::kCorrupt, location + ": it is missing");
+  SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves));
+  if (root == object.digest) return {};
+  return Status(Code::kCorrupt,
+                location + ": its bytes are not those that were published (SHA-256)");
+}
+
+Status check_size(const ObjectStore& store, const StoredObject& object, std::uint64_t max_bytes) {
+  if (object.bytes <= max_bytes) return {};
+  return Status(Code::kCorrupt,
+                fmt::format("{}: its record says {} bytes: no update of these tensors has more "
+                            "than {}",
+                            store.location_of(object.key), object.bytes, max_bytes));
+}
+
 Result<Staging> get_object(ObjectStore& store, const StoredObject& object,
                            std::uint64_t max_bytes) {
-  if (object.bytes > max_bytes) {
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: its record says {} bytes: no update of these tensors has more "
-                              "than {}",
-                              store.location_of(object.key), object.bytes, max_bytes));
-  }
+  SPARCL_RETURN_IF_ERROR(check_size(store, object, max_bytes));
   Staging staging;
-  SPARCL_RETURN_IF_ERROR(read_checked(store, object, [&](std::uint64_t first, std::size_t count) {
+  const auto memory = [&](std::uint64_t first, std::size_t count) {
     staging.reserve(first + count);
     const Buffer leaf = staging.slice(first, count);
     return std::span<std::byte>(leaf.data(), count);
-  }));
+  };
+  SPARCL_RETURN_IF_ERROR(read_checked(store, object, {memory, {}}));
   return staging;
 }
 
 Status check_object(ObjectStore& store, const StoredObject& object) {
   std::vector<std::byte> leaf(static_cast<std::size_t>(std::min(object.bytes, model::kLeafBytes)));
-  return read_checked(store, object, [&](std::uint64_t, std::size_t count) {
+  const auto memory = [&](std::uint64_t, std::size_t count) {
     return std::span(leaf).first(count);
-  });
+  };
+  return read_checked(store, object, {memory, {}});
 }
 
 }  // namespace sparcl::store

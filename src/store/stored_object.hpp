@@ -21,6 +21,11 @@ Result<StoredObject> put_object(ObjectStore& store, const std::string& key, cons
                                 std::uint64_t count);
 // The bytes of an object of a copy, over what is there.
 Status replace_object(ObjectStore& store, const StoredObject& object, const Staging& bytes);
+// Reads all bytes of an object. take() of the sink, which may be empty, gets pieces whose object is
+// not checked yet. Corrupt: it is missing, or is not what the record says.
+Status read_checked(ObjectStore& store, const StoredObject& object, const PieceSink& sink);
+// Corrupt: it has more bytes, for which no memory is taken.
+Status check_size(const ObjectStore& store, const StoredObject& object, std::uint64_t max_bytes);
 // All bytes of an object. Corrupt: it is missing, has more than max_bytes, for which no memory is
 // taken, or is not what the record says.
 Result<Staging> get_object(ObjectStore& store, const StoredObject& object, std::uint64_t max_bytes);

@@ -149,7 +149,9 @@ class ChainOfVersions : public testing::Test {
   Status bring(HeldTensors& tensors, const VersionRecord& target,
                const std::optional<model::HeldVersion>& held = std::nullopt) {
     SPARCL_ASSIGN_OR_RETURN(const auto steps, steps_to(chain, target, {.held = held}));
-    return restore(chain, target, steps, held, state_of(tensors));
+    ChainState state = state_of(tensors);
+    state.spare_bytes = spare_bytes;
+    return restore(chain, target, steps, held, state);
   }
   // Versions 1, 3, 5, ... of which one in four changes nothing.
   void publish_all(int count) {
@@ -175,6 +177,7 @@ class ChainOfVersions : public testing::Test {
   Chain chain;
   WriterOptions options{4};
   HeldTensors trained{kTensors};
+  std::optional<std::uint64_t> spare_bytes;  // of readers
   std::vector<std::vector<std::byte>> contents;
   std::vector<model::HeldVersion> versions;
 };

@@ -28,6 +28,8 @@ TEST_P(ChainInAStore, EachVersionComesBackFromWhateverIsHeld) {
     for (int from = -1; from < static_cast<int>(versions.size()); ++from) {
       HeldTensors held(kTensors);
       held.change(99, 1);
+      spare_bytes =
+          (static_cast<int>(to) + from) % 2 == 0 ? std::optional<std::uint64_t>(0) : std::nullopt;
       std::optional<model::HeldVersion> what;
       if (from >= 0) {
         set_to(held, static_cast<std::size_t>(from));
@@ -136,6 +138,30 @@ TEST_P(ChainInAStore, DamageIsNamedAndLeavesWhatIsHeld) {
     ASSERT_TRUE(write(bytes));
   }
   EXPECT_GE(refused, 3 * 2) << "what the newest version needs";
+}
+
+// An anchor alone is written over a copy, or in place where memory is scarce.
+TEST_P(ChainInAStore, ADamagedAnchorLeavesWhatIsHeld) {
+  publish_all(1);
+  const VersionRecord record = *chain.record(1);
+  const std::vector<std::byte> bytes = **store->read_all(record.anchor->key, 1 << 24);
+  for (const std::size_t at : {std::size_t{3}, bytes.size() / 2, bytes.size() - 1}) {
+    std::vector<std::byte> damaged = bytes;
+    damaged[at] ^= std::byte{0x40};
+    const std::array pieces{std::span<const std::byte>(damaged)};
+    ASSERT_TRUE(store->replace(record.anchor->key, pieces).ok());
+    for (const std::uint64_t spare : {std::uint64_t{0}, UINT64_MAX}) {
+      spare_bytes = spare;
+      HeldTensors held(kTensors);
+      held.change(7, 1);
+      const std::vector<std::byte> before = content(held);
+      const Status status = bring(held, record);
+      EXPECT_EQ(status.code(), Code::kCorrupt);
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr(store->location_of(record.anchor->key)), HasSubstr("SHA-256")));
+      EXPECT_TRUE(content(held) == before) << at << ", " << spare;
+    }
+  }
 }
 
 TEST_P(ChainInAStore, OtherTensorsAreRefused) {

@@ -1,8 +1,8 @@
 #include "tools/sparcl/published_model.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include "src/base/memory_size.hpp"
 #include "src/model/attachment.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/console.hpp"
@@ -20,8 +20,7 @@ model::Layout empty_file() { return model::single_file_layout({}, {}); }
 // A schema of a few bytes can claim any size.
 Status check_size(const model::Schema& schema) {
   const std::uint64_t bytes = model::make_block_map(schema).byte_count();
-  const std::uint64_t memory = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-                               static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t memory = physical_memory();
   if (bytes <= memory) return {};
   return Status(Code::kOutOfMemory,
                 fmt::format("the publisher's model has {}, this machine's memory {}",

@@ -64,6 +64,11 @@ FileReader::~FileReader() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+void FileReader::will_read(std::uint64_t at, std::uint64_t count) const {
+  (void)::posix_fadvise(fd_, static_cast<off_t>(at), static_cast<off_t>(count),
+                        POSIX_FADV_WILLNEED);
+}
+
 Status FileReader::read(std::uint64_t at, std::span<std::byte> into) const {
   constexpr std::size_t kPiece = std::size_t{1}
                                  << 30;  // Linux reads at most 2^31 - 4096 bytes at once

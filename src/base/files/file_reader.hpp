@@ -29,6 +29,8 @@ class FileReader {
   // Reads all of `into` from byte `at` on. Corrupt: the file ends before. SystemError: the disk or
   // the network fails.
   Status read(std::uint64_t at, std::span<std::byte> into) const;
+  // The system may begin to read these bytes. A hint, for any range.
+  void will_read(std::uint64_t at, std::uint64_t count) const;
   // Corrupt: it was written to since it was opened. A file that was replaced, moved or removed is
   // unchanged.
   Status check_unchanged() const;
