@@ -8,6 +8,14 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
 
+# OpenBLAS takes processors that are newer than it is for very old ones.
+if [ -z "${OPENBLAS_CORETYPE:-}" ]; then
+  case "$(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null)" in
+    *avx512bw*) export OPENBLAS_CORETYPE=SkylakeX ;;
+    *avx2*) export OPENBLAS_CORETYPE=Haswell ;;
+  esac
+fi
+
 # A libsparcl that is installed somewhere must not take the place of the one that is built here.
 without_installed_sparcl() {
   local folder kept=

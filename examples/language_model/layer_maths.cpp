@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "vector_exp.hpp"
+
 namespace training {
 namespace {
 
@@ -14,8 +16,7 @@ const float* row_of(ConstMatrix matrix, int row) {
   return matrix.data + static_cast<std::ptrdiff_t>(row) * matrix.stride;
 }
 
-// By exp, which is several times faster than std::tanh; saturates correctly where exp overflows.
-float tanh_by_exp(float x) { return 1.0F - 2.0F / (std::exp(2.0F * x) + 1.0F); }
+float tanh_by_exp(float x) { return 1.0F - 2.0F / (vector_exp(2.0F * x) + 1.0F); }
 
 float gelu_gate(float x) { return tanh_by_exp(kGeluScale * (x + kGeluCubic * x * x * x)); }
 
@@ -88,7 +89,8 @@ void causal_softmax(Matrix scores, int first) {
     const int visible = first + i + 1;
     const float largest = *std::max_element(row, row + visible);
     float sum = 0;
-    for (int j = 0; j < visible; ++j) sum += row[j] = std::exp(row[j] - largest);
+    for (int j = 0; j < visible; ++j) row[j] = vector_exp(row[j] - largest);
+    for (int j = 0; j < visible; ++j) sum += row[j];
     for (int j = 0; j < visible; ++j) row[j] /= sum;
     std::fill(row + visible, row + scores.cols, 0.0F);
   }
@@ -108,7 +110,8 @@ double cross_entropy(std::span<float> logits_to_gradient, Token target, float fa
   const float largest = *std::max_element(logits_to_gradient.begin(), logits_to_gradient.end());
   const double target_logit = static_cast<double>(logits_to_gradient[target]) - largest;
   double sum = 0;
-  for (float& value : logits_to_gradient) sum += value = std::exp(value - largest);
+  for (float& value : logits_to_gradient) value = vector_exp(value - largest);
+  for (const float value : logits_to_gradient) sum += value;
   const auto scale = static_cast<float>(factor / sum);
   for (float& value : logits_to_gradient) value *= scale;
   logits_to_gradient[target] -= factor;
