@@ -1,11 +1,6 @@
 # How tests are added. Two tiers: what has the label "long" belongs to `scripts/test --long`, all else is quick.
 include(GoogleTest)
 
-# Tests are compiled once and run for seconds: less is optimised than in the library.
-function(sparcl_quick_to_compile target)
-  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
-endfunction()
-
 # Every source still includes what it uses; builds with sanitizers (CMakePresets.json) have no precompiled headers, and find where one
 # does not. This is the program that owns them.
 find_package(GTest QUIET)

@@ -9,7 +9,7 @@
 namespace sparcl::gateway {
 namespace {
 
-constexpr double kLookSeconds = 0.1;  // between two looks at whether the process is to end
+constexpr double kEndLookSeconds = 0.1;  // between two looks at whether the process is to end
 
 }  // namespace
 
@@ -76,7 +76,7 @@ bool VersionShelf::wait_for_readers(const std::function<bool()>& is_over) {
       lock.lock();
       continue;
     }
-    const double pause = left > 0 ? std::min(left, kLookSeconds) : kLookSeconds;
+    const double pause = left > 0 ? std::min(left, kEndLookSeconds) : kEndLookSeconds;
     left_.wait_for(lock, std::chrono::duration<double>(pause));
   }
   return true;
