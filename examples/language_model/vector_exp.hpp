@@ -8,7 +8,7 @@
 
 namespace training {
 
-// Within 2e-7 of e^x, relatively. Below -87 it is e^-87, above 88 e^88; of NaN it is NaN. Cody and
+// Within 1e-7 of e^x, relatively. Below -87 it is 0, above 88 it is e^88; of NaN it is NaN. Cody and
 // Waite's reduction to |r| <= ln 2 / 2, and a polynomial for e^r.
 inline float vector_exp(float x) {
   constexpr float kLog2E = 1.44269504F;
@@ -27,7 +27,7 @@ inline float vector_exp(float x) {
   const float e_to_r = series * r * r + r + 1.0F;
   const auto exponent = std::bit_cast<std::int32_t>(shifted) << 23;
   const auto result = std::bit_cast<float>(std::bit_cast<std::int32_t>(e_to_r) + exponent);
-  return x == x ? result : x;
+  return x != x ? x : x < -87.0F ? 0.0F : result;
 }
 
 }  // namespace training

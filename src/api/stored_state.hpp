@@ -7,8 +7,8 @@ namespace sparcl::api {
 
 // The tensors that are published or kept, as src/store sees them.
 inline store::ChainState chain_state(const replication::ReplicatedState& view) {
-  return {view.map,    view.schema,  view.schema_hash, view.arrays,
-          view.source, view.kernels, view.workers,     std::nullopt};
+  return {view.map,     view.schema, view.schema_hash, view.arrays, view.source, view.kernels,
+          view.workers, false,       std::nullopt};
 }
 
 }  // namespace sparcl::api

@@ -85,9 +85,11 @@ constexpr std::array kRows{
                "more is not chosen, unless all need more. The smallest value of all ranks counts."},
     SettingRow{
         "SPILL_FOLDER", SettingType::kText, "", "none",
-        "Folder on a local disk where an aggregator keeps contributions that wait for others, once "
-        "they take more than 64 MiB and twice the largest one. Parts below 64 KiB stay in memory. "
-        "none: all do."},
+        "Folder on a local disk. An aggregator keeps contributions there that wait for others, "
+        "once "
+        "they take more than 64 MiB and twice the largest one; parts below 64 KiB stay in memory. "
+        "The programs sparcl and sparcl-gateway keep the tensors there that they publish, follow "
+        "or restore, for models that are larger than the memory. none: all is in memory."},
     SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",
                "Reproducibility of sparse sums. canonical: across algorithms and transports. runs: "
                "in every run, on all ranks. fast: today the same as runs."},

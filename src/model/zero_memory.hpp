@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "src/base/status.hpp"
@@ -13,6 +14,10 @@ class ZeroMemory {
  public:
   // OutOfMemory says that they are for `what`.
   static Result<ZeroMemory> allocate(std::uint64_t bytes, const char* what = "new tensors");
+  // In a file without a name of this folder, on a local disk: the system takes its memory back when
+  // it needs it. SystemError: there is no room, or the file system has no files without a name, as
+  // NFS. A disk that fails later raises SIGBUS.
+  static Result<ZeroMemory> in_file(const std::string& folder, std::uint64_t bytes);
   ZeroMemory(ZeroMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
   ZeroMemory& operator=(ZeroMemory&&) = delete;

@@ -13,11 +13,10 @@
 #include "src/model/snapshot.hpp"
 #include "src/store/object_fetch.hpp"
 #include "src/store/stored_object.hpp"
+#include "src/store/update_coding.hpp"
 
 namespace sparcl::store {
 namespace {
-
-constexpr std::uint64_t kFrameBytes = 1 << 16;  // of headers; an update has at most all bytes else
 
 // Of an object that is read ahead while it is decoded. Heuristic: memory that is used again.
 constexpr std::uint64_t kWindow = std::uint64_t{32} << 20;
@@ -74,11 +73,9 @@ Status decode(const Step& own, ObjectFetch& fetch, codec::UpdateDecoder& decoder
 }
 
 Result<std::unique_ptr<ObjectFetch>> begin_fetch(const Chain& chain, const Step& own) {
-  const std::uint64_t tensor_bytes = own.state.map->byte_count();
-  const std::uint64_t max_bytes = tensor_bytes + tensor_bytes / 256 + kFrameBytes;
-  SPARCL_RETURN_IF_ERROR(check_size(chain.store(), own.step.object, max_bytes));
-  return std::make_unique<ObjectFetch>(chain.store(), own.step.object,
-                                       own.is_over() ? kWindow : UINT64_MAX);
+  SPARCL_RETURN_IF_ERROR(
+      check_size(chain.store(), own.step.object, max_update_bytes(*own.state.map)));
+  return ObjectFetch::begin(chain.store(), own.step.object, own.is_over() ? kWindow : UINT64_MAX);
 }
 
 Status apply_step(const Step& own, ObjectFetch& fetch, std::uint64_t* changed) {
@@ -202,6 +199,8 @@ Status restore(const Chain& chain, const VersionRecord& target, std::span<const 
   SPARCL_RETURN_IF_ERROR(check_schema(target, state));
   if (steps.empty()) return {};
   const bool is_anew = steps.front().is_anchor();
+  if (is_anew && state.may_tear)
+    return apply_all(chain, steps, held, state, {state.arrays, true}, changed);
   const bool fits = state.map->byte_count() <= state.spare_bytes.value_or(available_memory() / 2);
   if (steps.size() == 1 && (!is_anew || !fits))  // checked first, and then read again
     return apply_all(chain, steps, held, state, {state.arrays}, changed);

@@ -11,9 +11,9 @@
 namespace sparcl::store {
 
 // Writes the target into the state's arrays, which hold `held`, or anything. steps: of steps_to().
-// All bytes are checked first: after an error the arrays are as before. One step is applied in
-// place; several steps need the memory of a second copy. Mismatch: the chain is
-// of other tensors. changed: written, the changes of all steps; may be nullptr.
+// After an error the arrays are as before, unless state.may_tear. One update is applied in place;
+// an anchor, and several steps, in the memory of a second copy. Mismatch: the chain is of other
+// tensors. changed: written, the changes of all steps; may be nullptr.
 Status restore(const Chain& chain, const VersionRecord& target, std::span<const ChainStep> steps,
                const std::optional<model::HeldVersion>& held, const ChainState& state,
                std::uint64_t* changed = nullptr);

@@ -26,6 +26,8 @@ struct ChainState {
   const codec::ArraySource* source = nullptr;  // of arrays that are nullptr: a writer's alone
   const kernels::KernelSet* kernels = nullptr;
   WorkerPool* workers = nullptr;  // shares the work of coding; may be nullptr
+  // Of a reader: the arrays hold nothing that is to be kept. After an error they hold anything.
+  bool may_tear = false;
   // Of a reader: memory for a copy of the arrays, which saves decoding an anchor twice. nullopt:
   // half of what the machine has to spare.
   std::optional<std::uint64_t> spare_bytes;

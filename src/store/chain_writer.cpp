@@ -170,11 +170,8 @@ Status ChainWriter::describe(std::span<const std::byte> description) {
   return {};
 }
 
-Result<StoredObject> ChainWriter::put_delta_bytes(const VersionRecord& next, const Staging& bytes,
-                                                  std::uint64_t count) {
-  const std::string key =
-      new_object_key("deltas", next.number, newest_->number, writer_, attempts_);
-  return put_object(chain_.store(), key, bytes, count);
+std::string ChainWriter::delta_key(const VersionRecord& next) const {
+  return new_object_key("deltas", next.number, newest_->number, writer_, attempts_);
 }
 
 // Brings the snapshot forward to the state.
@@ -184,10 +181,9 @@ Result<std::unique_ptr<ChainWriter::Delta>> ChainWriter::encode_delta(VersionRec
   options.bring_forward = snapshot_.arrays();
   auto encoder = std::make_unique<codec::UpdateEncoder>(
       *state_.map, readable(snapshot_.arrays()), readable(state_.arrays), options, *state_.kernels);
-  CodedUpdate update;
-  SPARCL_RETURN_IF_ERROR(run_encoder(*encoder, state_, update));
-  next.target_hash = update.target_hash;
-  SPARCL_ASSIGN_OR_RETURN(next.delta, put_delta_bytes(next, update.bytes, update.byte_count));
+  SPARCL_ASSIGN_OR_RETURN(next.delta,
+                          put_update(chain_.store(), delta_key(next), state_, *encoder));
+  next.target_hash = encoder->stats().target_hash;
   return std::unique_ptr<Delta>(std::make_unique<EncodedDelta>(std::move(encoder)));
 }
 
@@ -207,7 +203,8 @@ Result<std::unique_ptr<ChainWriter::Delta>> ChainWriter::take_delta(
       decoder->target_version() != update.commit.version)
     return Status(Code::kInternalError, "an update leads to another version than it says");
   next.target_hash = update.commit.target_hash;
-  SPARCL_ASSIGN_OR_RETURN(next.delta, put_delta_bytes(next, update.bytes, bytes));
+  SPARCL_ASSIGN_OR_RETURN(next.delta,
+                          put_object(chain_.store(), delta_key(next), update.bytes, bytes));
   return std::unique_ptr<Delta>(std::make_unique<GivenDelta>(std::move(decoder), update.bytes));
 }
 

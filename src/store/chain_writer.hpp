@@ -83,8 +83,7 @@ class ChainWriter {
   Result<std::unique_ptr<Delta>> encode_delta(VersionRecord& next);
   Result<std::unique_ptr<Delta>> take_delta(const model::VersionUpdate& update,
                                             VersionRecord& next);
-  Result<StoredObject> put_delta_bytes(const VersionRecord& next, const Staging& bytes,
-                                       std::uint64_t count);
+  std::string delta_key(const VersionRecord& next) const;
   Hash128 state_hash() const;
   void take_anchor(const Shortcut& anchor);
   std::unique_ptr<ShortcutWriter> shortcut_writer() const;

@@ -127,17 +127,15 @@ class Compactor {
     codec::EncodeOptions options = encode_options(target_.state(), made.base, record.version);
     options.allow_classes = from != 0;
     options.fewest_bytes = from == 0;
-    SPARCL_ASSIGN_OR_RETURN(
-        const CodedUpdate update,
-        code_update(target_.state(), base, readable(target_.state().arrays), options));
-    if (update.target_hash != made.target.hash)
+    const ChainState& state = target_.state();
+    codec::UpdateEncoder encoder(*state.map, base, readable(state.arrays), options, *state.kernels);
+    const std::string key =
+        new_object_key(from == 0 ? "anchors" : "skips", number, from, name_, ++added_);
+    SPARCL_ASSIGN_OR_RETURN(made.object, put_update(chain_.store(), key, state, encoder));
+    if (encoder.stats().target_hash != made.target.hash)
       return Status(Code::kCorrupt, fmt::format("version {} is not what its record says: verify "
                                                 "the store",
                                                 record.version));
-    const std::string key =
-        new_object_key(from == 0 ? "anchors" : "skips", number, from, name_, ++added_);
-    SPARCL_ASSIGN_OR_RETURN(made.object,
-                            put_object(chain_.store(), key, update.bytes, update.byte_count));
     return chain_.add(made);
   }
 

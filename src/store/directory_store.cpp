@@ -226,6 +226,31 @@ Result<bool> DirectoryStore::put_if_absent(const std::string& key, Pieces bytes)
   return is_new;
 }
 
+class DirectoryStore::Writer final : public ObjectWriter {
+ public:
+  Writer(std::string path, NewObjectFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  Status write(std::span<const std::byte> bytes) override { return file_.append(bytes); }
+  Result<bool> finish() override {
+    SPARCL_RETURN_IF_ERROR(file_.sync());
+    SPARCL_ASSIGN_OR_RETURN(const bool is_new, file_.link_if_absent());
+    SPARCL_RETURN_IF_ERROR(sync_folder_of(path_));
+    return is_new;
+  }
+
+ private:
+  std::string path_;
+  NewObjectFile file_;
+};
+
+Result<std::unique_ptr<ObjectWriter>> DirectoryStore::begin(const std::string& key,
+                                                            std::uint64_t /*max_bytes*/) {
+  SPARCL_RETURN_IF_ERROR(check_key(key));
+  const std::string path = location_of(key);
+  SPARCL_RETURN_IF_ERROR(make_folder_of(path));
+  SPARCL_ASSIGN_OR_RETURN(NewObjectFile file, NewObjectFile::create(path));
+  return std::unique_ptr<ObjectWriter>(std::make_unique<Writer>(path, std::move(file)));
+}
+
 Status DirectoryStore::replace(const std::string& key, Pieces bytes) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
   const std::string path = location_of(key);

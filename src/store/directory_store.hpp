@@ -33,6 +33,8 @@ class DirectoryStore final : public ObjectStore {
   Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
                           const PieceSink& sink) override;
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override;
+  Result<std::unique_ptr<ObjectWriter>> begin(const std::string& key,
+                                              std::uint64_t max_bytes) override;
   Status replace(const std::string& key, Pieces bytes) override;
   Status list(const std::string& prefix,
               const std::function<bool(const ObjectInfo&)>& visit) override;
@@ -42,6 +44,7 @@ class DirectoryStore final : public ObjectStore {
  private:
   explicit DirectoryStore(std::string folder) : folder_(std::move(folder)) {}
   Status probe_links();
+  class Writer;
   Status make_folder_of(const std::string& path);
   struct Listing;
   Status list_folder(const std::string& prefix, const struct stat& about, Listing& listing) const;

@@ -44,11 +44,16 @@ Result<NewObjectFile> NewObjectFile::create(const std::string& path) {
 
 Result<NewObjectFile> NewObjectFile::write(const std::string& path, Pieces bytes) {
   SPARCL_ASSIGN_OR_RETURN(NewObjectFile file, create(path));
-  for (const std::span<const std::byte> piece : bytes)
-    SPARCL_RETURN_IF_ERROR(write_to_file(file.fd_, path, piece, file.written_bytes_));
-  SPARCL_RETURN_IF_ERROR(sync_file(file.fd_, path, file.written_bytes_));
+  for (const std::span<const std::byte> piece : bytes) SPARCL_RETURN_IF_ERROR(file.append(piece));
+  SPARCL_RETURN_IF_ERROR(file.sync());
   return file;
 }
+
+Status NewObjectFile::append(std::span<const std::byte> bytes) {
+  return write_to_file(fd_, path_, bytes, written_bytes_);
+}
+
+Status NewObjectFile::sync() { return sync_file(fd_, path_, written_bytes_); }
 
 NewObjectFile::NewObjectFile(NewObjectFile&& other) noexcept
     : path_(std::move(other.path_)),

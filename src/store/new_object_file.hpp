@@ -12,6 +12,10 @@ class NewObjectFile {
  public:
   // Beside the object's path, under a random name. All bytes are on the disk.
   static Result<NewObjectFile> write(const std::string& path, Pieces bytes);
+  // The same, in steps: nothing yet, bytes in order, all on the disk.
+  static Result<NewObjectFile> create(const std::string& path);
+  Status append(std::span<const std::byte> bytes);
+  Status sync();
   // Whether a file of this name is one that was not finished.
   static bool is_name(std::string_view name);
 
@@ -28,7 +32,6 @@ class NewObjectFile {
  private:
   NewObjectFile(std::string path, std::string temporary)
       : path_(std::move(path)), temporary_(std::move(temporary)) {}
-  static Result<NewObjectFile> create(const std::string& path);
   Result<bool> is_at_path() const;
   bool has_happened() const;
 

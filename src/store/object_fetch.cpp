@@ -1,22 +1,36 @@
 #include "src/store/object_fetch.hpp"
 
 #include <algorithm>
-#include <new>
 
+#include "src/base/caught_error.hpp"
+#include "src/net/signals_blocked.hpp"
 #include "src/store/stored_object.hpp"
 
 namespace sparcl::store {
 
-ObjectFetch::ObjectFetch(ObjectStore& store, const StoredObject& object, std::uint64_t window)
-    : store_(store), window_(window) {
-  bytes_.prepare(object.bytes);
-  thread_ = std::thread([this, object] {
-    Status status = read(object);
-    const std::lock_guard lock(mutex_);
-    status_ = std::move(status);
-    is_done_ = true;
-    changed_.notify_all();
-  });
+Result<std::unique_ptr<ObjectFetch>> ObjectFetch::begin(ObjectStore& store,
+                                                        const StoredObject& object,
+                                                        std::uint64_t window) try {
+  std::unique_ptr<ObjectFetch> made(new ObjectFetch(store, object, window));
+  made->bytes_.prepare(object.bytes);
+  const net::SignalsBlocked blocked;
+  made->thread_ = std::thread([own = made.get()] { own->run(); });
+  return made;
+} catch (...) {
+  return caught_error("no thread for reading an object of a store");
+}
+
+void ObjectFetch::run() {
+  Status status;
+  try {
+    status = read();
+  } catch (...) {  // must not leave the thread
+    status = caught_error("an object of a store could not be read");
+  }
+  const std::lock_guard lock(mutex_);
+  error_ = std::move(status);
+  is_done_ = true;
+  changed_.notify_all();
 }
 
 ObjectFetch::~ObjectFetch() {
@@ -28,9 +42,9 @@ ObjectFetch::~ObjectFetch() {
   if (thread_.joinable()) thread_.join();
 }
 
-Status ObjectFetch::read(const StoredObject& object) try {
+Status ObjectFetch::read() {
   return read_checked(
-      store_, object,
+      store_, object_,
       {[this](std::uint64_t first, std::size_t count) { return memory(first, count); },
        [this](std::span<const std::byte> piece) {
          const std::lock_guard lock(mutex_);
@@ -39,8 +53,6 @@ Status ObjectFetch::read(const StoredObject& object) try {
          return is_stopped_ ? Status(Code::kInternalError, "the object is not wanted any more")
                             : Status();
        }});
-} catch (const std::bad_alloc&) {  // must not leave the thread
-  return Status(Code::kOutOfMemory, "no memory for the bytes of an object of a store");
 }
 
 std::span<std::byte> ObjectFetch::memory(std::uint64_t first, std::size_t count) {
@@ -71,7 +83,7 @@ Status ObjectFetch::finish() {
     if (window_ < UINT64_MAX) release(there);
   }
   if (thread_.joinable()) thread_.join();
-  return status_;
+  return error_;
 }
 
 }  // namespace sparcl::store

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -15,8 +16,9 @@ namespace sparcl::store {
 
 class ObjectFetch {
  public:
-  // Both outlive it. window: it reads no more bytes beyond those that release() gives back.
-  ObjectFetch(ObjectStore& store, const StoredObject& object, std::uint64_t window = UINT64_MAX);
+  // The store outlives it. window: it reads no more bytes beyond those that release() gives back.
+  static Result<std::unique_ptr<ObjectFetch>> begin(ObjectStore& store, const StoredObject& object,
+                                                    std::uint64_t window = UINT64_MAX);
   // Ends the reading after the present piece.
   ~ObjectFetch();
 
@@ -31,17 +33,21 @@ class ObjectFetch {
   Status finish();
 
  private:
-  Status read(const StoredObject& object);
+  ObjectFetch(ObjectStore& store, const StoredObject& object, std::uint64_t window)
+      : store_(store), object_(object), window_(window) {}
+  void run();
+  Status read();
   std::span<std::byte> memory(std::uint64_t first, std::size_t count);
 
   ObjectStore& store_;
+  const StoredObject object_;
   const std::uint64_t window_;
   Staging bytes_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::uint64_t there_ = 0, released_ = 0;
   bool is_stopped_ = false, is_done_ = false;
-  Status status_;       // once it is done
+  Status error_;       // once it is done
   std::thread thread_;  // the last member
 };
 

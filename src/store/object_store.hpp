@@ -71,6 +71,16 @@ struct PieceSink {
   std::function<Status(std::span<const std::byte>)> take;
 };
 
+// A new object whose bytes come one after the other. Without finish() there will be none.
+class ObjectWriter {
+ public:
+  virtual ~ObjectWriter() = default;
+  // Copies or writes them.
+  virtual Status write(std::span<const std::byte> bytes) = 0;
+  // Once, after the last byte and no error: as put_if_absent().
+  virtual Result<bool> finish() = 0;
+};
+
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -99,6 +109,10 @@ class ObjectStore {
   // False: there is one already, whose bytes stay. On return the object that is there survives a
   // crash of the machine that stores it.
   virtual Result<bool> put_if_absent(const std::string& key, Pieces bytes) = 0;
+  // The same for bytes that do not exist yet, at most max_bytes. The store outlives the writer. It
+  // keeps all bytes in memory unless the implementation has something better.
+  virtual Result<std::unique_ptr<ObjectWriter>> begin(const std::string& key,
+                                                      std::uint64_t max_bytes);
   // Writes the object, also over another one. read_all() returns the old bytes or the new ones.
   virtual Status replace(const std::string& key, Pieces bytes) = 0;
   // Objects below a prefix, which is "" or ends with a segment, in ascending order of their keys.

@@ -66,13 +66,11 @@ Result<std::pair<StoredObject, Hash128>> ShortcutWriter::put_anchor(std::uint64_
   const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
   codec::EncodeOptions options = encode_options(state_, {}, version);
   options.fewest_bytes = true;
-  SPARCL_ASSIGN_OR_RETURN(CodedUpdate update,
-                          code_update(state_, none, readable(state_.arrays), options));
-  SPARCL_ASSIGN_OR_RETURN(
-      StoredObject object,
-      put_object(chain_.store(), new_object_key("anchors", number, 0, writer_, ++attempts_),
-                 update.bytes, update.byte_count));
-  return std::pair(std::move(object), update.target_hash);
+  codec::UpdateEncoder encoder(*state_.map, none, readable(state_.arrays), options,
+                               *state_.kernels);
+  const std::string key = new_object_key("anchors", number, 0, writer_, ++attempts_);
+  SPARCL_ASSIGN_OR_RETURN(StoredObject object, put_update(chain_.store(), key, state_, encoder));
+  return std::pair(std::move(object), encoder.stats().target_hash);
 }
 
 Status ShortcutWriter::add_anchor(const VersionRecord& record) {
@@ -96,15 +94,13 @@ Status ShortcutWriter::put_skip(const VersionRecord& record, std::uint64_t lengt
   options.base_source = &base;
   options.allow_classes = true;
   const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
-  SPARCL_ASSIGN_OR_RETURN(CodedUpdate update,
-                          code_update(state_, none, readable(state_.arrays), options));
-  if (update.target_hash != record.target_hash)
-    return Status(Code::kInternalError, "a skip does not lead to its version");
+  codec::UpdateEncoder encoder(*state_.map, none, readable(state_.arrays), options,
+                               *state_.kernels);
   const std::uint64_t from = first.number - 1;
-  SPARCL_ASSIGN_OR_RETURN(
-      StoredObject object,
-      put_object(chain_.store(), new_object_key("skips", record.number, from, writer_, ++attempts_),
-                 update.bytes, update.byte_count));
+  const std::string key = new_object_key("skips", record.number, from, writer_, ++attempts_);
+  SPARCL_ASSIGN_OR_RETURN(StoredObject object, put_update(chain_.store(), key, state_, encoder));
+  if (encoder.stats().target_hash != record.target_hash)
+    return Status(Code::kInternalError, "a skip does not lead to its version");
   return chain_.add(
       {record.number, from, record.target(), first.base(), std::move(object), record.model_id});
 }

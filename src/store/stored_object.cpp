@@ -4,30 +4,10 @@
 
 #include <algorithm>
 
+#include "src/store/staged_pieces.hpp"
 #include "src/trust/hex.hpp"
 
 namespace sparcl::store {
-namespace {
-
-// The memory of a staging.
-class Segments {
- public:
-  Segments(const Staging& bytes, std::uint64_t count) {
-    for (std::uint64_t at = 0; at < count; at += Staging::kSegmentBytes) {
-      held_.push_back(bytes.slice(at, static_cast<std::size_t>(std::min<std::uint64_t>(
-                                          Staging::kSegmentBytes, count - at))));
-      pieces_.emplace_back(held_.back().bytes());
-    }
-  }
-  Pieces pieces() const { return pieces_; }
-
- private:
-  std::vector<Buffer> held_;
-  std::vector<std::span<const std::byte>> pieces_;
-};
-
-}  // namespace
-
 std::string new_object_key(const char* kind, std::uint64_t number, std::uint64_t from,
                            const std::string& writer, std::uint64_t attempt) {
   return fmt::format("{}/{:020d}-{:020d}-{}-{}.sparcl", kind, number, from, writer, attempt);
@@ -42,20 +22,24 @@ Result<StoredObject> named_by_content(const char* kind, std::span<const std::byt
   return StoredObject{std::string(kind) + "/" + trust::hex_of(root), bytes.size(), root};
 }
 
+Status name_is_taken(const ObjectStore& store, const std::string& key) {
+  return Status(Code::kInternalError,
+                fmt::format("{}: another writer has this name", store.location_of(key)));
+}
+
 Result<StoredObject> put_object(ObjectStore& store, const std::string& key, const Staging& bytes,
                                 std::uint64_t count) {
   model::StreamDigest digest;
   SPARCL_RETURN_IF_ERROR(digest.finish(bytes, count));
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(digest.take_leaves()));
-  const Segments segments(bytes, count);
-  SPARCL_ASSIGN_OR_RETURN(const bool is_new, store.put_if_absent(key, segments.pieces()));
-  if (is_new) return StoredObject{key, count, root};
-  return Status(Code::kInternalError,
-                fmt::format("{}: another writer has this name", store.location_of(key)));
+  SPARCL_ASSIGN_OR_RETURN(const bool is_new,
+                          store.put_if_absent(key, StagedPieces(bytes, count).pieces()));
+  if (!is_new) return name_is_taken(store, key);
+  return StoredObject{key, count, root};
 }
 
 Status replace_object(ObjectStore& store, const StoredObject& object, const Staging& bytes) {
-  return store.replace(object.key, Segments(bytes, object.bytes).pieces());
+  return store.replace(object.key, StagedPieces(bytes, object.bytes).pieces());
 }
 
 Status read_checked(ObjectStore& store, const StoredObject& object, const PieceSink& sink) {

@@ -16,6 +16,8 @@ std::string new_object_key(const char* kind, std::uint64_t number, std::uint64_t
 // The object of these bytes under a key that their digest gives.
 Result<StoredObject> named_by_content(const char* kind, std::span<const std::byte> bytes);
 
+// InternalError: an object of this name is there, which no other writer uses.
+Status name_is_taken(const ObjectStore& store, const std::string& key);
 // Puts bytes under a key, which no other writer uses.
 Result<StoredObject> put_object(ObjectStore& store, const std::string& key, const Staging& bytes,
                                 std::uint64_t count);

@@ -1,13 +1,18 @@
 #include "src/store/update_coding.hpp"
 
-#include "src/codec/staging_sink.hpp"
+#include "src/store/object_stream.hpp"
 
 namespace sparcl::store {
 namespace {
 
 constexpr std::uint64_t kStepElements = std::uint64_t{16} << 20;
+constexpr std::uint64_t kFrameBytes = 1 << 16;  // of headers; an update has at most all bytes else
 
 }  // namespace
+
+std::uint64_t max_update_bytes(const codec::BlockMap& map) {
+  return map.byte_count() + map.byte_count() / 256 + kFrameBytes;
+}
 
 std::vector<const std::byte*> readable(std::span<std::byte* const> arrays) {
   return {arrays.begin(), arrays.end()};
@@ -26,24 +31,16 @@ codec::EncodeOptions encode_options(const ChainState& state, const model::HeldVe
   return options;
 }
 
-Status run_encoder(codec::UpdateEncoder& encoder, const ChainState& state, CodedUpdate& update) {
-  codec::StagingSink sink(update.bytes);
+Result<StoredObject> put_update(ObjectStore& store, const std::string& key, const ChainState& state,
+                                codec::UpdateEncoder& encoder) {
+  SPARCL_ASSIGN_OR_RETURN(ObjectStream stream,
+                          ObjectStream::begin(store, key, max_update_bytes(*state.map)));
   while (!encoder.finished()) {
-    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, sink));
+    SPARCL_RETURN_IF_ERROR(encoder.step(kStepElements, stream));
     if (state.source != nullptr) SPARCL_RETURN_IF_ERROR(state.source->status());
+    SPARCL_RETURN_IF_ERROR(stream.status());
   }
-  update.byte_count = sink.written_bytes();
-  update.target_hash = encoder.stats().target_hash;
-  return {};
-}
-
-Result<CodedUpdate> code_update(const ChainState& state, std::span<const std::byte* const> base,
-                                std::span<const std::byte* const> target,
-                                const codec::EncodeOptions& options) {
-  CodedUpdate update;
-  codec::UpdateEncoder encoder(*state.map, base, target, options, *state.kernels);
-  SPARCL_RETURN_IF_ERROR(run_encoder(encoder, state, update));
-  return update;
+  return stream.finish();
 }
 
 }  // namespace sparcl::store

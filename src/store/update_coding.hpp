@@ -1,31 +1,29 @@
 #pragma once
-// Codes whole updates of a chain's state.
+// Codes whole updates of a chain's state into its store.
 
+#include <string>
 #include <vector>
 
-#include "src/base/staging.hpp"
 #include "src/codec/update.hpp"
 #include "src/model/version_update.hpp"
 #include "src/store/chain_state.hpp"
+#include "src/store/object_store.hpp"
+#include "src/store/version_record.hpp"
 
 namespace sparcl::store {
 
-struct CodedUpdate {
-  Staging bytes;
-  std::uint64_t byte_count = 0;
-  Hash128 target_hash;
-};
-
 std::vector<const std::byte*> readable(std::span<std::byte* const> arrays);
+
+// At most so many bytes has an update of these tensors.
+std::uint64_t max_update_bytes(const codec::BlockMap& map);
 
 // base: version 0 for an anchor.
 codec::EncodeOptions encode_options(const ChainState& state, const model::HeldVersion& base,
                                     std::uint64_t version);
 
-// Runs the encoder to its end. Its stats() then say the rest.
-Status run_encoder(codec::UpdateEncoder& encoder, const ChainState& state, CodedUpdate& update);
-Result<CodedUpdate> code_update(const ChainState& state, std::span<const std::byte* const> base,
-                                std::span<const std::byte* const> target,
-                                const codec::EncodeOptions& options);
+// Runs the encoder to its end, whose bytes go to an object under a key that no other writer uses.
+// Its stats() then say the rest.
+Result<StoredObject> put_update(ObjectStore& store, const std::string& key, const ChainState& state,
+                                codec::UpdateEncoder& encoder);
 
 }  // namespace sparcl::store

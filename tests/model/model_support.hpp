@@ -13,6 +13,7 @@
 #include <iterator>
 #include <random>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +30,9 @@ inline void write_text(const std::string& path, std::string_view text) {
 }
 
 inline std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;  // by the buffer: a stream's iterators take a call a byte
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(text).str();
 }
 
 // The bytes of a safetensors file: the length, `json`, and `data`.

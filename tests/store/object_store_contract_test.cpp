@@ -233,6 +233,38 @@ TEST_P(ObjectStoreContract, AWriterThatIsKilledLeavesNoPartOfAnObject) {
   EXPECT_EQ(keys("big").size(), 20U) << whole << " whole";
 }
 
+TEST_P(ObjectStoreContract, AnObjectIsPutWhileItIsMade) {
+  std::string text(3 * kPieceBytes + 5, ' ');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 + i / 1000);
+  const auto write = [&](ObjectWriter& writer, std::size_t piece) {
+    for (std::size_t at = 0; at < text.size(); at += piece)
+      ASSERT_TRUE(writer.write(bytes_of(text).subspan(at, std::min(piece, text.size() - at))).ok());
+  };
+  {
+    const auto writer = std::move(*store->begin("a/b/k", text.size()));
+    write(*writer, 700'000);
+    EXPECT_EQ(read("a/b/k"), "none") << "it is not finished";
+    EXPECT_TRUE(*writer->finish());
+    EXPECT_TRUE(read("a/b/k") == text);
+  }
+  {
+    const auto writer = std::move(*store->begin("a/b/k", text.size()));
+    ASSERT_TRUE(writer->write(bytes_of("other")).ok());
+    EXPECT_FALSE(*writer->finish()) << "the first bytes of a key stay";
+    EXPECT_TRUE(read("a/b/k") == text);
+  }
+  {
+    const auto writer = std::move(*store->begin("left", text.size()));
+    write(*writer, text.size());
+  }
+  EXPECT_EQ(read("left"), "none");
+  const auto empty = std::move(*store->begin("empty", 0));
+  EXPECT_TRUE(*empty->finish());
+  EXPECT_EQ(read("empty"), "");
+  EXPECT_FALSE(store->begin("../k", 1).ok());
+  EXPECT_THAT(keys(""), ElementsAre("a/b/k", "empty"));
+}
+
 TEST_P(ObjectStoreContract, AWholeObjectComesInPieces) {
   std::string text(2 * kPieceBytes + 5, ' ');
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7 + i / 1000);

@@ -12,7 +12,7 @@ Prints its port, and serves at 127.0.0.1 until it is killed. Buckets whose names
   error200 answers 200 with <Error> of "code"           no_length     sends no Content-Length
   endless  lists other keys without an end, with new tokens, or always with "token"
 """
-import argparse, email.utils, hashlib, hmac, http.client, http.server, json, socket, ssl, struct, sys, threading, time, urllib.parse, xml.sax.saxutils
+import argparse, email.utils, hashlib, hmac, http.client, http.server, itertools, json, socket, ssl, struct, sys, threading, time, urllib.parse, xml.sax.saxutils
 from datetime import datetime, timezone
 
 SECRETS = {"test-key": "test/secret+key", "temporary-key": "test/secret+key"}
@@ -21,6 +21,7 @@ PAGE = 3  # keys in a page of a list
 
 lock = threading.Lock()
 objects, uploads, faults, requests = {}, {}, [], []
+upload_numbers = itertools.count()
 
 
 class Refusal(Exception):  # status, code, message
@@ -174,8 +175,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if upload is not None and upload not in uploads:
             raise Refusal(404, "NoSuchUpload", "The specified upload does not exist.")
         if self.command == "POST" and "uploads" in self.named:
-            upload = f"upload {len(uploads)}+"
-            uploads[upload] = (self.meta(), {})
+            upload = f"upload {next(upload_numbers):05d}+"
+            uploads[upload] = (self.meta(), {}, self.bucket, self.key, time.time())
             return 200, f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>".encode()
         if self.command == "PUT" and upload is not None:
             tag = '"' + hashlib.md5(self.body).hexdigest() + '"'
@@ -189,12 +190,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.command == "PUT":
             self.put(self.body, self.meta())
             return 200, b"", [("ETag", '"x"')]
+        if "uploads" in self.named:
+            return self.list_uploads()
         return self.list() if self.key == "" else self.get()
 
     def complete(self, upload):
         if self.hurts("error200"):
             return 200, f"\n \n<Error><Code>{self.fault['code']}</Code><Message>late</Message></Error>".encode()
-        meta, parts = uploads[upload]
+        meta, parts, *_ = uploads[upload]
         wanted = "".join(f"<Part><PartNumber>{n}</PartNumber><ETag>{parts[n][1]}</ETag></Part>" for n in sorted(parts))
         if self.body.decode() != f"<CompleteMultipartUpload>{wanted}</CompleteMultipartUpload>":
             raise Refusal(400, "InvalidPart", "One or more of the specified parts could not be found.")
@@ -239,6 +242,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if is_cut:
             text += f"<NextContinuationToken>{xml.sax.saxutils.escape(keys[PAGE - 1])}</NextContinuationToken>"
         return 200, (text + "</ListBucketResult>").encode()
+
+
+    def list_uploads(self):
+        prefix, after = self.named.get("prefix", ""), (self.named.get("key-marker", ""), self.named.get("upload-id-marker", ""))
+        all = sorted((key, upload, begun) for upload, (_, _, bucket, key, begun) in uploads.items() if bucket == self.bucket and key.startswith(prefix))
+        all = [each for each in all if each[:2] > after]
+        text = "<ListMultipartUploadsResult>"
+        for key, upload, begun in all[:PAGE]:
+            date = datetime.fromtimestamp(begun, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+            text += f"<Upload><Key>{urllib.parse.quote_plus(key, '/')}</Key><UploadId>{upload}</UploadId><Initiated>{date}</Initiated></Upload>"
+        if len(all) > PAGE:
+            key, upload, _ = all[PAGE - 1]
+            text += f"<NextKeyMarker>{urllib.parse.quote_plus(key, '/')}</NextKeyMarker><NextUploadIdMarker>{upload}</NextUploadIdMarker>"
+        text += f"<IsTruncated>{str(len(all) > PAGE).lower()}</IsTruncated>"
+        return 200, (text + "</ListMultipartUploadsResult>").encode()
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -68,6 +68,26 @@ TEST_F(StorePublish, AFileFollowsAndEachVersionComesBack) {
   expect_same(at("f.safetensors"), a);
 }
 
+TEST_F(StorePublish, TensorsThatAreKeptInAFileComeBack) {
+  fs::create_directory(at("spill"));
+  ::setenv("SPARCL_SPILL_FOLDER", at("spill").c_str(), 1);
+  const std::string a = next_file("a.safetensors"), b = next_file("b.safetensors");
+  const ProgramRun published = run_program({"publish", a, b, "--store", url_});
+  EXPECT_EQ(published.exit_code, 0) << published.err;
+  for (const auto& [version, file] : {std::pair("1", a), std::pair("2", b)}) {
+    const ProgramRun restored =
+        run_program({"store", "restore", url_, "-o", at("out"), "--version", version});
+    EXPECT_EQ(restored.exit_code, 0) << restored.err;
+    expect_same(at("out"), file);
+  }
+  EXPECT_TRUE(fs::is_empty(at("spill"))) << "the file has no name";
+  ::setenv("SPARCL_SPILL_FOLDER", at("none").c_str(), 1);
+  const ProgramRun refused = run_program({"store", "restore", url_, "-o", at("other")});
+  ::unsetenv("SPARCL_SPILL_FOLDER");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("SPARCL_SPILL_FOLDER: " + at("none")));
+}
+
 TEST_F(StorePublish, FoldersOfShardsComeBackAsTheyWere) {
   write_shards(at("one"), tensors_, 3);
   ASSERT_EQ(run_program({"publish", at("one"), "--store", url_}).exit_code, 0);

@@ -46,9 +46,10 @@ class StoreSource final : public GatewaySource {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
                             chain_->chain.newest());
     if (!newest || (held_ && newest->target() == *held_)) return nothing();
-    SPARCL_ASSIGN_OR_RETURN(
-        const store::RestoredVersion restored,
-        reader_.restore(0, held_, tool::chain_state(*memory_), held_ ? held_->version : 0));
+    store::ChainState state = tool::chain_state(*memory_);
+    state.may_tear = !held_;
+    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
+                            reader_.restore(0, held_, state, held_ ? held_->version : 0));
     held_ = restored.record.target();
     return held_;
   }

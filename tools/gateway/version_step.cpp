@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/bytes.hpp"
+#include "src/codec/staging_sink.hpp"
 #include "src/model/exchange/sparse_change.hpp"
 #include "src/store/update_coding.hpp"
 #include "src/trust/sha256.hpp"
@@ -100,25 +101,29 @@ Result<bool> find_changes(const tool::ModelMemory& memory, std::span<std::byte* 
 Status code_step(const tool::ModelMemory& memory, std::span<std::byte* const> before,
                  std::uint64_t chunk_bytes, VersionStep& step) {
   const store::ChainState state = tool::chain_state(memory);
-  SPARCL_ASSIGN_OR_RETURN(
-      const store::CodedUpdate update,
-      store::code_update(state, store::readable(before), store::readable(state.arrays),
-                         store::encode_options(state, step.base, step.target.version)));
-  if (update.target_hash != step.target.hash)
+  codec::UpdateEncoder encoder(*state.map, store::readable(before), store::readable(state.arrays),
+                               store::encode_options(state, step.base, step.target.version),
+                               *state.kernels);
+  Staging coded;
+  codec::StagingSink sink(coded);
+  while (!encoder.finished()) SPARCL_RETURN_IF_ERROR(encoder.step(kCompared, sink));
+  const Hash128 hash = encoder.stats().target_hash;
+  if (hash != step.target.hash)
     return Status(
         Code::kCorrupt,
         fmt::format("the memory of this process holds the state {}, and version {} is {}: "
                     "it is damaged. Start the gateway anew",
-                    to_hex(update.target_hash), step.target.version, to_hex(step.target.hash)));
-  for (std::uint64_t first = 0; first < update.byte_count; first += chunk_bytes) {
+                    to_hex(hash), step.target.version, to_hex(step.target.hash)));
+  const std::uint64_t byte_count = sink.written_bytes();
+  for (std::uint64_t first = 0; first < byte_count; first += chunk_bytes) {
     v1::Chunk& chunk = step.coded.chunks.emplace_back();
     chunk.set_first(first);
     std::string& bytes = *chunk.mutable_values();
-    bytes.resize(std::min(chunk_bytes, update.byte_count - first));
-    update.bytes.copy(first, bytes.size(), reinterpret_cast<std::byte*>(bytes.data()));
+    bytes.resize(std::min(chunk_bytes, byte_count - first));
+    coded.copy(first, bytes.size(), reinterpret_cast<std::byte*>(bytes.data()));
     SPARCL_RETURN_IF_ERROR(seal(chunk));
   }
-  step.coded.bytes = update.byte_count;
+  step.coded.bytes = byte_count;
   return {};
 }
 

@@ -6,9 +6,11 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "src/base/memory_size.hpp"
 #include "src/base/settings.hpp"
 #include "src/model/model_hash.hpp"
 #include "src/model/text.hpp"
+#include "tools/sparcl/console.hpp"
 #include "tools/sparcl/part_choice.hpp"
 
 namespace sparcl::tool {
@@ -22,6 +24,22 @@ std::uint64_t byte_count_of(const model::TensorSchema& tensor) {
 
 std::uint64_t place_of_next(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+Result<model::ZeroMemory> allocate(std::uint64_t bytes) {
+  const std::string folder = setting("SPILL_FOLDER").text;
+  if (folder != "none" && !folder.empty()) {
+    Result<model::ZeroMemory> memory = model::ZeroMemory::in_file(folder, bytes);
+    if (!memory.ok()) return memory.status().with_prefix("SPARCL_SPILL_FOLDER: ");
+    return memory;
+  }
+  if (bytes > available_memory())
+    return Status(Code::kOutOfMemory,
+                  fmt::format("the tensors take {}, and {} of memory are free here: set "
+                              "SPARCL_SPILL_FOLDER to a folder of a local disk, where they are "
+                              "kept instead",
+                              human_bytes(bytes), human_bytes(available_memory())));
+  return model::ZeroMemory::allocate(bytes);
 }
 
 std::string kind_of(const model::TensorSchema& tensor) {
@@ -85,7 +103,7 @@ Result<std::unique_ptr<ModelMemory>> ModelMemory::create(const model::Schema& sc
   SPARCL_ASSIGN_OR_RETURN(const unsigned threads, threads_setting());
   std::uint64_t bytes = 1;  // an empty tensor has an address, too
   for (const model::TensorSchema& tensor : schema) bytes += place_of_next(byte_count_of(tensor));
-  SPARCL_ASSIGN_OR_RETURN(model::ZeroMemory memory, model::ZeroMemory::allocate(bytes));
+  SPARCL_ASSIGN_OR_RETURN(model::ZeroMemory memory, allocate(bytes));
   std::unique_ptr<ModelMemory> made(new ModelMemory(schema, std::move(memory)));
   SPARCL_ASSIGN_OR_RETURN(made->view_.schema_digest, model::sha256_of(made->schema_bytes_));
   made->view_.kernels = kernels;

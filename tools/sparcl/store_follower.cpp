@@ -54,9 +54,10 @@ class StoreFollower {
     if (version == 0 && newest->version == written_) return {};
     if (memory_ == nullptr) SPARCL_RETURN_IF_ERROR(begin(*newest));
     const double begin = net::monotonic_seconds();
-    SPARCL_ASSIGN_OR_RETURN(
-        const store::RestoredVersion restored,
-        reader_.restore(version, held_, chain_state(*memory_), version == 0 ? written_ : 0));
+    store::ChainState state = chain_state(*memory_);
+    state.may_tear = !held_;
+    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
+                            reader_.restore(version, held_, state, version == 0 ? written_ : 0));
     held_ = restored.record.target();
     SPARCL_RETURN_IF_ERROR(
         write(restored.record)

@@ -9,9 +9,12 @@
 #include <map>
 #include <mutex>
 
+#include "src/base/log.hpp"
 #include "src/base/settings.hpp"
+#include "src/base/shown_text.hpp"
 #include "src/store/random_name.hpp"
 #include "src/store/s3/s3_range.hpp"
+#include "src/store/staged_pieces.hpp"
 
 namespace sparcl::store {
 namespace {
@@ -41,6 +44,10 @@ class ProbeResults {
 ProbeResults& probe_results() {
   static ProbeResults* const all = new ProbeResults;
   return *all;
+}
+
+NamedTexts headers_of(const std::string& nonce) {
+  return {{"content-type", "application/octet-stream"}, {kNonceHeader, nonce}};
 }
 
 bool is_absent(const S3Answer& answer) {
@@ -230,7 +237,7 @@ Result<bool> S3Store::read_whole(const std::string& key, std::uint64_t bytes,
 
 Result<PutResult> S3Store::put(const std::string& key, Pieces bytes, const std::string& nonce,
                                const NamedTexts& condition) {
-  const NamedTexts headers{{"content-type", "application/octet-stream"}, {kNonceHeader, nonce}};
+  const NamedTexts headers = headers_of(nonce);
   if (total_of(bytes) > options_.part_bytes)
     return upload_in_parts(*client_,
                            {full_key(key), bytes, headers, condition, options_.part_bytes});
@@ -272,6 +279,78 @@ Result<bool> S3Store::put_if_absent(const std::string& key, Pieces bytes) {
                           put(key, bytes, nonce, can.excludes_writers ? kIfAbsent : NamedTexts()));
   if (result == PutResult::kIsUnsure) return has_nonce(key, nonce);
   return result == PutResult::kIsPut;
+}
+
+// Keeps a part until it is full, and another byte comes. What fits into one part is put at once.
+class S3Store::Writer final : public ObjectWriter {
+ public:
+  Writer(S3Store& store, std::string key, std::string nonce, std::uint64_t part_bytes)
+      : store_(store), key_(std::move(key)), nonce_(std::move(nonce)), part_bytes_(part_bytes) {}
+
+  Status write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      if (filled_ == part_bytes_) SPARCL_RETURN_IF_ERROR(put_part());
+      const auto count =
+          static_cast<std::size_t>(std::min<std::uint64_t>(bytes.size(), part_bytes_ - filled_));
+      part_.write(filled_, bytes.first(count));
+      filled_ += count;
+      bytes = bytes.subspan(count);
+    }
+    return {};
+  }
+  Result<bool> finish() override {
+    if (!upload_) return store_.put_if_absent(key_, StagedPieces(part_, filled_).pieces());
+    SPARCL_RETURN_IF_ERROR(put_part());
+    SPARCL_ASSIGN_OR_RETURN(const StoreCapabilities can, store_.capabilities());
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> there, store_.look(key_));
+    if (there) return false;
+    SPARCL_ASSIGN_OR_RETURN(const PartsUpload::Completion done,
+                            upload_->finish(can.excludes_writers ? kIfAbsent : NamedTexts()));
+    if (done.is_conflict)
+      return Status(Code::kRemoteError,
+                    store_.location_of(key_) +
+                        ": another writer put this object at the same time: repeat the call");
+    if (done.result == PutResult::kIsUnsure) return store_.has_nonce(key_, nonce_);
+    return true;
+  }
+
+ private:
+  Status put_part() {
+    if (!upload_) {
+      SPARCL_ASSIGN_OR_RETURN(
+          PartsUpload begun,
+          PartsUpload::begin(*store_.client_, store_.full_key(key_), headers_of(nonce_)));
+      upload_.emplace(std::move(begun));
+    }
+    SPARCL_RETURN_IF_ERROR(upload_->add(StagedPieces(part_, filled_).pieces()));
+    filled_ = 0;
+    return {};
+  }
+
+  S3Store& store_;
+  std::string key_, nonce_;
+  std::uint64_t part_bytes_;
+  Staging part_;
+  std::uint64_t filled_ = 0;
+  std::optional<PartsUpload> upload_;
+};
+
+Result<std::unique_ptr<ObjectWriter>> S3Store::begin(const std::string& key,
+                                                     std::uint64_t max_bytes) {
+  SPARCL_RETURN_IF_ERROR(check_key(key));
+  SPARCL_ASSIGN_OR_RETURN(std::string nonce, random_name());
+  return std::unique_ptr<ObjectWriter>(std::make_unique<Writer>(
+      *this, key, std::move(nonce), part_bytes_of(max_bytes, options_.part_bytes)));
+}
+
+Result<std::uint64_t> S3Store::remove_unfinished(std::int64_t before_s) {
+  const Result<std::uint64_t> removed = abort_uploads(*client_, full_key(""), before_s);
+  if (removed.ok()) return removed;
+  log_warn(
+      "{}: parts of unfinished uploads, if there are any, stay: a lifecycle rule of the bucket "
+      "(AbortIncompleteMultipartUpload) removes them: {}",
+      location_of(""), shown_line(removed.status().message()));
+  return std::uint64_t{0};
 }
 
 Status S3Store::replace(const std::string& key, Pieces bytes) {

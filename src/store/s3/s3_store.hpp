@@ -4,7 +4,7 @@
 // PREFIX/.sparcl-probe, twice. On such a server put_if_absent() looks before it puts, which does
 // not exclude another writer in between.
 //
-// A killed writer may leave parts of an unfinished upload. They are no objects.
+// A killed writer may leave parts of an unfinished upload. They are no objects, and are paid for.
 
 #include <memory>
 #include <string>
@@ -39,18 +39,19 @@ class S3Store final : public ObjectStore {
   Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
                           const PieceSink& sink) override;
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override;
+  Result<std::unique_ptr<ObjectWriter>> begin(const std::string& key,
+                                              std::uint64_t max_bytes) override;
   Status replace(const std::string& key, Pieces bytes) override;
   Status list(const std::string& prefix,
               const std::function<bool(const ObjectInfo&)>& visit) override;
   Status remove(const std::string& key) override;
-  // Parts of unfinished uploads stay: a lifecycle rule of the bucket removes them.
-  Result<std::uint64_t> remove_unfinished(std::int64_t /*before_s*/) override {
-    return std::uint64_t{0};
-  }
+  // A server that refuses to list uploads is no error, but is logged.
+  Result<std::uint64_t> remove_unfinished(std::int64_t before_s) override;
 
  private:
   S3Store(std::unique_ptr<S3Client> client, const S3StoreOptions& options)
       : client_(std::move(client)), options_(options) {}
+  class Writer;
   std::string full_key(std::string_view key) const;
   Result<bool> probe();
   Result<std::string> put_probe();

@@ -31,4 +31,37 @@ struct UploadRequest {
 // After an error the parts are removed, unless that fails, too: the error says so.
 Result<PutResult> upload_in_parts(S3Client& client, const UploadRequest& upload);
 
+// One upload, whose parts come one after the other. Without finish() they are removed again.
+class PartsUpload {
+ public:
+  // key: with the prefix. headers: of the object. The client outlives it.
+  static Result<PartsUpload> begin(S3Client& client, const std::string& key,
+                                   const NamedTexts& headers);
+  PartsUpload(PartsUpload&& other) noexcept;
+  PartsUpload& operator=(PartsUpload&&) = delete;
+  ~PartsUpload();
+
+  // All parts but the last have the same size.
+  Status add(Pieces part);
+  struct Completion {
+    PutResult result = PutResult::kIsPut;
+    bool is_conflict = false;  // all parts are to be put once more, in another upload
+  };
+  Result<Completion> finish(const NamedTexts& condition);
+
+ private:
+  PartsUpload(S3Client& client, std::string key, std::string id)
+      : client_(&client), key_(std::move(key)), id_(std::move(id)) {}
+
+  S3Client* client_;
+  std::string key_, id_;  // id_ "": nothing is to be removed
+  std::string list_;      // of the parts
+  std::uint64_t count_ = 0;
+};
+
+// Removes uploads below a prefix that were begun before this time and not finished. Returns how
+// many.
+Result<std::uint64_t> abort_uploads(S3Client& client, const std::string& prefix,
+                                    std::int64_t before_s);
+
 }  // namespace sparcl::store

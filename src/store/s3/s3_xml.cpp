@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <utility>
 
 namespace sparcl::store {
 namespace {
@@ -248,6 +249,41 @@ Result<std::string> parse_upload_id(std::string_view xml) {
       ignore_element));
   if (id.empty()) return no_xml("no upload");
   return id;
+}
+
+Result<S3Uploads> parse_s3_uploads(std::string_view xml) {
+  constexpr std::string_view kRoot = "ListMultipartUploadsResult/",
+                             kUpload = "ListMultipartUploadsResult/Upload/";
+  S3Uploads page;
+  S3Uploads::Upload upload;
+  bool is_cut = false;
+  const auto leaf = [&](std::string_view path, const std::string& text) -> Status {
+    if (!path.starts_with(kRoot))
+      return path == "ListMultipartUploadsResult" ? Status() : no_xml("no list of uploads");
+    const std::string_view name = path.substr(kRoot.size());
+    if (name == "IsTruncated") is_cut = text == "true";
+    if (name == "NextUploadIdMarker") page.next_id = text;
+    if (name == "NextKeyMarker" && !decode_form(text, page.next_key))
+      return no_xml("a key is badly encoded");
+    if (!path.starts_with(kUpload)) return {};
+    const std::string_view field = path.substr(kUpload.size());
+    if (field == "Key" && !decode_form(text, upload.key)) return no_xml("a key is badly encoded");
+    if (field == "UploadId") upload.id = text;
+    if (field == "Initiated") upload.begun_s = seconds_of_iso_date(text).value_or(0);
+    return {};
+  };
+  const auto end = [&](std::string_view path, const std::string&) -> Status {
+    if (path == "ListMultipartUploadsResult/Upload") {
+      if (upload.key.empty() || upload.id.empty() || upload.begun_s == 0)
+        return no_xml("an upload has no key, name or date");
+      page.uploads.push_back(std::exchange(upload, {}));
+    }
+    return path.starts_with("ListMultipartUploadsResult") ? Status() : no_xml("no list of uploads");
+  };
+  SPARCL_RETURN_IF_ERROR(walk_xml(xml, leaf, end));
+  if (!is_cut) page.next_key.clear();
+  if (is_cut && page.next_key.empty()) return no_xml("a list that goes on has no marker");
+  return page;
 }
 
 std::optional<std::int64_t> seconds_of_iso_date(std::string_view text) {

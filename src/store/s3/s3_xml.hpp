@@ -40,6 +40,17 @@ Result<S3Page> parse_s3_page(std::string_view xml);
 // Of CreateMultipartUpload.
 Result<std::string> parse_upload_id(std::string_view xml);
 
+struct S3Uploads {
+  struct Upload {
+    std::string key, id;  // decoded
+    std::int64_t begun_s = 0;
+  };
+  std::vector<Upload> uploads;
+  std::string next_key, next_id;  // "": it is the last page
+};
+// Of ListMultipartUploads with encoding-type=url.
+Result<S3Uploads> parse_s3_uploads(std::string_view xml);
+
 // "2009-10-12T17:50:30.000Z"; "Fri, 24 May 2013 00:00:00 GMT". nullopt: it is none.
 std::optional<std::int64_t> seconds_of_iso_date(std::string_view text);
 std::optional<std::int64_t> seconds_of_http_date(std::string_view text);

@@ -84,6 +84,53 @@ class S3Faults : public testing::Test {
   std::unique_ptr<ObjectStore> store;
 };
 
+TEST_F(S3Faults, WhatIsMadeGoesInPartsWhileItIsMade) {
+  const std::string text = large();
+  const auto put_as_made = [&](const std::string& key) -> Result<bool> {
+    SPARCL_ASSIGN_OR_RETURN(const auto writer, store->begin(key, text.size()));
+    const auto all = std::as_bytes(std::span(text));
+    for (std::size_t at = 0; at < text.size(); at += 300'000)
+      SPARCL_RETURN_IF_ERROR(writer->write(all.subspan(at, std::min(text.size() - at, 300'000UL))));
+    return writer->finish();
+  };
+  const Result<bool> is_new = put_as_made("k");
+  ASSERT_TRUE(is_new.ok()) << is_new.status().message();
+  EXPECT_TRUE(*is_new);
+  EXPECT_TRUE(read("k") == text);
+  EXPECT_FALSE(*put_as_made("k"));
+  set(Json::array({{{"kind", "reset"}, {"method", "PUT"}, {"count", 2}}}));
+  EXPECT_TRUE(*put_as_made("again")) << "a part is sent again";
+  EXPECT_TRUE(read("again") == text);
+  set(Json::array({{{"kind", "status"},
+                    {"status", 403},
+                    {"code", "AccessDenied"},
+                    {"method", "PUT"},
+                    {"skip", 2}}}));
+  EXPECT_THAT(std::string(put_as_made("refused").status().message()),
+              AllOf(HasSubstr(store->location_of("refused")), HasSubstr("AccessDenied")));
+  EXPECT_EQ(requests().back(), "DELETE") << "its parts are removed";
+  EXPECT_EQ(read("refused"), "none");
+}
+
+TEST_F(S3Faults, UploadsOfKilledWritersAreRemoved) {
+  const std::string text = large();
+  constexpr int kUploads = 7;  // more than a page of the list
+  for (int i = 0; i < kUploads; ++i) {
+    const auto writer = std::move(*store->begin("left/" + std::to_string(i), text.size()));
+    ASSERT_TRUE(writer->write(std::as_bytes(std::span(text))).ok());
+    // As if the process was killed: nothing is removed.
+    set(Json::array(
+        {{{"kind", "status"}, {"status", 403}, {"code", "AccessDenied"}, {"method", "DELETE"}}}));
+  }
+  set(Json::array());
+  EXPECT_EQ(*store->remove_unfinished(1), 0U) << "none is so old";
+  EXPECT_EQ(*open(url + "x")->remove_unfinished(INT64_MAX), 0U) << "another store's";
+  EXPECT_EQ(*store->remove_unfinished(INT64_MAX), std::uint64_t{kUploads});
+  EXPECT_EQ(*store->remove_unfinished(INT64_MAX), 0U);
+  set(Json::array({{{"kind", "status"}, {"status", 501}, {"code", "NotImplemented"}}}));
+  EXPECT_EQ(*store->remove_unfinished(INT64_MAX), 0U) << "servers that have no such list";
+}
+
 TEST_F(S3Faults, ABusyServerIsAskedAgain) {
   ASSERT_TRUE(*put("k", "text"));
   int round = 0;
