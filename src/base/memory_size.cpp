@@ -24,13 +24,16 @@ std::string own_group(const std::string& proc) {
   return "";
 }
 
-std::uint64_t free_in_machine(const std::string& proc) {
+std::uint64_t free_in_machine(Paging paging, const std::string& proc) {
   std::ifstream file(proc + "/meminfo");
   std::string name, unit;
+  std::optional<std::uint64_t> memory;
+  std::uint64_t swap = 0;
   for (std::uint64_t kilobytes = 0; file >> name >> kilobytes; std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kilobytes * 1024;
+    if (name == "MemAvailable:") memory = kilobytes * 1024;
+    if (name == "SwapFree:" && paging == Paging::kToSwap) swap = kilobytes * 1024;
   }
-  return UINT64_MAX;
+  return memory ? *memory + swap : UINT64_MAX;
 }
 
 }  // namespace
@@ -40,8 +43,8 @@ std::uint64_t physical_memory() {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::uint64_t available_memory(const std::string& proc, const std::string& groups) {
-  std::uint64_t least = free_in_machine(proc);
+std::uint64_t available_memory(Paging paging, const std::string& proc, const std::string& groups) {
+  std::uint64_t least = free_in_machine(paging, proc);
   for (std::string group = own_group(proc);;) {
     const std::string folder = group.empty() ? groups : groups + "/" + group;
     const auto limit = number_in(folder + "/memory.max");
@@ -53,6 +56,8 @@ std::uint64_t available_memory(const std::string& proc, const std::string& group
   }
 }
 
-std::uint64_t available_memory() { return available_memory("/proc", "/sys/fs/cgroup"); }
+std::uint64_t available_memory(Paging paging) {
+  return available_memory(paging, "/proc", "/sys/fs/cgroup");
+}
 
 }  // namespace sparcl

@@ -83,6 +83,13 @@ constexpr std::array kRows{
     SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
                "MiB that a sparse sum may take beside the caller's arrays. An algorithm that needs "
                "more is not chosen, unless all need more. The smallest value of all ranks counts."},
+    SettingRow{"STORE_CACHE", SettingType::kText, "", "none",
+               "Folder on a local disk where readers of stores keep the updates that they fetch: "
+               "a reader that was killed goes on, and several readers of one host fetch each "
+               "update once. Bytes are checked each time. none: nothing is kept."},
+    SettingRow{"STORE_CACHE_GIB", SettingType::kCount, "", "64",
+               "GiB in the folder of SPARCL_STORE_CACHE. The updates that were used longest ago "
+               "are removed."},
     SettingRow{
         "SPILL_FOLDER", SettingType::kText, "", "none",
         "Folder on a local disk. An aggregator keeps contributions there that wait for others, "

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "src/base/memory_size.hpp"
+
 namespace sparcl::model {
 namespace {
 
@@ -27,12 +29,17 @@ Status Snapshot::make(const codec::BlockMap& map) {
   for (const codec::ArraySpec& array : specs) total += round_up(array.bytes(), kArrayAlignment);
   const std::size_t bytes =
       round_up(total + 1, total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment);
-  auto* memory = static_cast<std::byte*>(
-      std::aligned_alloc(total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
+  // The system gives addresses for memory that it does not have, and ends the process later.
+  const std::uint64_t free = available_memory(Paging::kToSwap);
+  auto* memory = bytes > free
+                     ? nullptr
+                     : static_cast<std::byte*>(std::aligned_alloc(
+                           total >= kHugePageBytes ? kHugePageBytes : kArrayAlignment, bytes));
   if (memory == nullptr) {
-    return Status(
-        Code::kOutOfMemory,
-        fmt::format("no memory for a snapshot of {} bytes (one copy of the model)", total));
+    return Status(Code::kOutOfMemory,
+                  fmt::format("no memory for a snapshot of {} bytes (one copy of the model): {} "
+                              "bytes are free on this machine, or in the limit of this job",
+                              total, free));
   }
   if (total >= kHugePageBytes)
     (void)madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages work, too

@@ -186,15 +186,15 @@ Result<bool> DirectoryStore::read(const std::string& key, std::uint64_t first,
 }
 
 Result<bool> DirectoryStore::read_whole(const std::string& key, std::uint64_t bytes,
-                                        const PieceSink& sink) {
+                                        std::uint64_t first, const PieceSink& sink) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  std::uint64_t first = 0;  // a handle that is stale is opened again, and reading goes on
   Status refused;
   SPARCL_ASSIGN_OR_RETURN(
       const bool is_there, with_file(location_of(key), [&](const FileReader& file) {
         if (file.byte_count() != bytes)
           return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}",
                                                     file.path(), file.byte_count(), bytes));
+        // A handle that is stale is opened again, and reading goes on.
         for (; first < bytes && refused.ok(); first += kPieceBytes) {
           if (first % kReadAhead == 0) file.will_read(first, 2 * kReadAhead);
           const std::span<std::byte> piece = sink.memory(

@@ -47,7 +47,7 @@ class ObjectFetch {
   std::condition_variable changed_;
   std::uint64_t there_ = 0, released_ = 0;
   bool is_stopped_ = false, is_done_ = false;
-  Status error_;       // once it is done
+  Status error_;        // once it is done
   std::thread thread_;  // the last member
 };
 

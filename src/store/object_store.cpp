@@ -43,13 +43,13 @@ Result<std::unique_ptr<ObjectWriter>> ObjectStore::begin(const std::string& key,
 }
 
 Result<bool> ObjectStore::read_whole(const std::string& key, std::uint64_t bytes,
-                                     const PieceSink& sink) {
+                                     std::uint64_t first, const PieceSink& sink) {
   SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> info, look(key));
   if (!info) return false;
   if (info->bytes != bytes)
     return Status(Code::kCorrupt, fmt::format("{}: it has {} bytes, and its record says {}",
                                               location_of(key), info->bytes, bytes));
-  for (std::uint64_t first = 0; first < bytes; first += kPieceBytes) {
+  for (; first < bytes; first += kPieceBytes) {
     const std::span<std::byte> piece = sink.memory(
         first, static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes - first)));
     SPARCL_ASSIGN_OR_RETURN(const bool is_there, read(key, first, piece));

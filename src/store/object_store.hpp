@@ -81,9 +81,15 @@ class ObjectWriter {
   virtual Result<bool> finish() = 0;
 };
 
+class ObjectCache;
+
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
+
+  // Of objects whose digests are known (stored_object.hpp); nullptr: there is none.
+  void set_cache(std::shared_ptr<ObjectCache> cache) { cache_ = std::move(cache); }
+  ObjectCache* cache() const { return cache_.get(); }
 
   // Of writers: where it takes a test, that writes a small object, which is none of the store's.
   // Known after the first call.
@@ -101,10 +107,11 @@ class ObjectStore {
   // is no such object. Corrupt: it ends before.
   virtual Result<bool> read(const std::string& key, std::uint64_t first,
                             std::span<std::byte> into) = 0;
-  // Reads all bytes of an object that is never replaced. False: there is no such object. Corrupt:
-  // it has another size, in which case no memory is asked for. By look() and read() unless the
+  // Reads the bytes from `first` on, a multiple of kPieceBytes, of an object of `bytes` bytes that
+  // is never replaced. False: there is no such object. Corrupt: it has another size, in which case
+  // no memory is asked for. By look() and read() unless the
   // implementation has something better.
-  virtual Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+  virtual Result<bool> read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                                   const PieceSink& sink);
   // False: there is one already, whose bytes stay. On return the object that is there survives a
   // crash of the machine that stores it.
@@ -125,6 +132,9 @@ class ObjectStore {
   // Removes what writers that were killed have left, unless it was written at this time or later.
   // Returns how many there were.
   virtual Result<std::uint64_t> remove_unfinished(std::int64_t before_s) = 0;
+
+ private:
+  std::shared_ptr<ObjectCache> cache_;
 };
 
 }  // namespace sparcl::store

@@ -4,10 +4,17 @@
 
 #include <algorithm>
 
+#include "src/store/object_cache.hpp"
 #include "src/store/staged_pieces.hpp"
 #include "src/trust/hex.hpp"
 
 namespace sparcl::store {
+namespace {
+
+Status ignore_piece(std::span<const std::byte>) { return {}; }
+
+}  // namespace
+
 std::string new_object_key(const char* kind, std::uint64_t number, std::uint64_t from,
                            const std::string& writer, std::uint64_t attempt) {
   return fmt::format("{}/{:020d}-{:020d}-{}-{}.sparcl", kind, number, from, writer, attempt);
@@ -42,21 +49,28 @@ Status replace_object(ObjectStore& store, const StoredObject& object, const Stag
   return store.replace(object.key, StagedPieces(bytes, object.bytes).pieces());
 }
 
-Status read_checked(ObjectStore& store, const StoredObject& object, const PieceSink& sink) {
+Status read_from_store(ObjectStore& store, const StoredObject& object, const PieceSink& sink,
+                       std::vector<model::Digest256> leaves, const KeepLeaf& keep) {
   static_assert(kPieceBytes == model::kLeafBytes);
   const std::string location = store.location_of(object.key);
-  std::vector<model::Digest256> leaves;
   const auto take = [&](std::span<const std::byte> leaf) -> Status {
     SPARCL_ASSIGN_OR_RETURN(leaves.emplace_back(), model::leaf_digest(leaf));
-    return sink.take ? sink.take(leaf) : Status();
+    if (keep) keep(leaf, leaves.back());
+    return sink.take(leaf);
   };
+  const std::uint64_t first = leaves.size() * model::kLeafBytes;
   SPARCL_ASSIGN_OR_RETURN(const bool is_there,
-                          store.read_whole(object.key, object.bytes, {sink.memory, take}));
+                          store.read_whole(object.key, object.bytes, first, {sink.memory, take}));
   if (!is_there) return Status(Code::kCorrupt, location + ": it is missing");
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves));
   if (root == object.digest) return {};
   return Status(Code::kCorrupt,
                 location + ": its bytes are not those that were published (SHA-256)");
+}
+
+Status read_checked(ObjectStore& store, const StoredObject& object, const PieceSink& sink) {
+  if (store.cache() != nullptr) return store.cache()->read(store, object, sink);
+  return read_from_store(store, object, sink);
 }
 
 Status check_size(const ObjectStore& store, const StoredObject& object, std::uint64_t max_bytes) {
@@ -76,7 +90,7 @@ Result<Staging> get_object(ObjectStore& store, const StoredObject& object,
     const Buffer leaf = staging.slice(first, count);
     return std::span<std::byte>(leaf.data(), count);
   };
-  SPARCL_RETURN_IF_ERROR(read_checked(store, object, {memory, {}}));
+  SPARCL_RETURN_IF_ERROR(read_checked(store, object, {memory, ignore_piece}));
   return staging;
 }
 
@@ -85,7 +99,7 @@ Status check_object(ObjectStore& store, const StoredObject& object) {
   const auto memory = [&](std::uint64_t, std::size_t count) {
     return std::span(leaf).first(count);
   };
-  return read_checked(store, object, {memory, {}});
+  return read_from_store(store, object, {memory, ignore_piece});
 }
 
 }  // namespace sparcl::store

@@ -2,6 +2,8 @@
 // Objects that records name: they are written once, and every byte that is read is checked.
 
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "src/base/staging.hpp"
 #include "src/store/object_store.hpp"
@@ -23,9 +25,14 @@ Result<StoredObject> put_object(ObjectStore& store, const std::string& key, cons
                                 std::uint64_t count);
 // The bytes of an object of a copy, over what is there.
 Status replace_object(ObjectStore& store, const StoredObject& object, const Staging& bytes);
-// Reads all bytes of an object. take() of the sink, which may be empty, gets pieces whose object is
-// not checked yet. Corrupt: it is missing, or is not what the record says.
+// Reads all bytes of an object, whose pieces come before they are checked. Corrupt: it is missing,
+// or is not what the record says.
 Status read_checked(ObjectStore& store, const StoredObject& object, const PieceSink& sink);
+// The same without a cache. leaves: of the first bytes, which are there already. keep() gets each
+// further leaf, also of an object that turns out to be corrupt.
+using KeepLeaf = std::function<void(std::span<const std::byte>, const model::Digest256&)>;
+Status read_from_store(ObjectStore& store, const StoredObject& object, const PieceSink& sink,
+                       std::vector<model::Digest256> leaves = {}, const KeepLeaf& keep = {});
 // Corrupt: it has more bytes, for which no memory is taken.
 Status check_size(const ObjectStore& store, const StoredObject& object, std::uint64_t max_bytes);
 // All bytes of an object. Corrupt: it is missing, has more than max_bytes, for which no memory is

@@ -69,10 +69,10 @@ class FailingStore final : public ObjectStore {
     if (fails()) return failed(key);
     return store_.read(key, first, into);
   }
-  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                           const PieceSink& sink) override {
     if (fails()) return failed(key);
-    return store_.read_whole(key, bytes, sink);
+    return store_.read_whole(key, bytes, first, sink);
   }
   // Some of them have happened: their answer is lost.
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override {

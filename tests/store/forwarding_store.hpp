@@ -25,9 +25,9 @@ class ForwardingStore : public ObjectStore {
                     std::span<std::byte> into) override {
     return store_.read(key, first, into);
   }
-  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                           const PieceSink& sink) override {
-    return store_.read_whole(key, bytes, sink);
+    return store_.read_whole(key, bytes, first, sink);
   }
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override {
     return store_.put_if_absent(key, bytes);

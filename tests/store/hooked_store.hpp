@@ -40,9 +40,9 @@ class HookedStore final : public ForwardingStore {
                     std::span<std::byte> into) override {
     return in(Call::kRead, key, [&] { return store_.read(key, first, into); });
   }
-  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                           const PieceSink& sink) override {
-    return in(Call::kReadWhole, key, [&] { return store_.read_whole(key, bytes, sink); });
+    return in(Call::kReadWhole, key, [&] { return store_.read_whole(key, bytes, first, sink); });
   }
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override {
     return in(Call::kPut, key, [&] { return store_.put_if_absent(key, bytes); });

@@ -280,12 +280,12 @@ TEST_P(ObjectStoreContract, AWholeObjectComesInPieces) {
                          got.append(reinterpret_cast<const char*>(full.data()), full.size());
                          return Status();
                        }};
-  ASSERT_TRUE(*store->read_whole("k", text.size(), sink));
+  ASSERT_TRUE(*store->read_whole("k", text.size(), 0, sink));
   EXPECT_TRUE(got == text);
   EXPECT_THAT(firsts, ElementsAre(0U, kPieceBytes, 2 * kPieceBytes));
-  EXPECT_FALSE(*store->read_whole("none", 5, sink));
+  EXPECT_FALSE(*store->read_whole("none", 5, 0, sink));
   for (const std::uint64_t wrong : {text.size() - 1, text.size() + 1, std::size_t{0}})
-    EXPECT_EQ(store->read_whole("k", wrong, sink).status().code(), Code::kCorrupt) << wrong;
+    EXPECT_EQ(store->read_whole("k", wrong, 0, sink).status().code(), Code::kCorrupt) << wrong;
   EXPECT_EQ(firsts.size(), 3U) << "no memory is asked for";
 }
 

@@ -33,12 +33,13 @@ Result<model::ZeroMemory> allocate(std::uint64_t bytes) {
     if (!memory.ok()) return memory.status().with_prefix("SPARCL_SPILL_FOLDER: ");
     return memory;
   }
-  if (bytes > available_memory())
+  const std::uint64_t free = available_memory(Paging::kToSwap);
+  if (bytes > free)
     return Status(Code::kOutOfMemory,
                   fmt::format("the tensors take {}, and {} of memory are free here: set "
                               "SPARCL_SPILL_FOLDER to a folder of a local disk, where they are "
                               "kept instead",
-                              human_bytes(bytes), human_bytes(available_memory())));
+                              human_bytes(bytes), human_bytes(free)));
   return model::ZeroMemory::allocate(bytes);
 }
 

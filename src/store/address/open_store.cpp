@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include "src/store/directory_store.hpp"
+#include "src/store/object_cache.hpp"
 #include "src/store/s3/s3_store.hpp"
 
 namespace sparcl::store {
 
-Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing missing) {
+namespace {
+
+Result<std::unique_ptr<ObjectStore>> open_at(std::string_view url, Missing missing) {
   constexpr std::string_view kFile = "file:";
   if (url.starts_with(kFile))
     return DirectoryStore::open(std::string(url.substr(kFile.size())), missing);
@@ -16,6 +19,15 @@ Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing mi
                 fmt::format("'{}' is no address of a store: expected file:PATH, a folder that all "
                             "hosts share, or s3://BUCKET/PREFIX",
                             url));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing missing) {
+  SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> opened, open_at(url, missing));
+  SPARCL_ASSIGN_OR_RETURN(auto cache, ObjectCache::of_settings());
+  opened->set_cache(std::move(cache));
+  return opened;
 }
 
 }  // namespace sparcl::store

@@ -75,7 +75,8 @@ std::uint64_t total_of(Pieces bytes) {
 // Fills the memory that a PieceSink gives, piece by piece.
 class PieceFilling {
  public:
-  PieceFilling(std::uint64_t bytes, const PieceSink& sink) : bytes_(bytes), sink_(sink) {}
+  PieceFilling(std::uint64_t bytes, std::uint64_t first, const PieceSink& sink)
+      : bytes_(bytes), sink_(sink), first_(first) {}
   Status take(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       if (filled_ == piece_.size()) {
@@ -97,7 +98,7 @@ class PieceFilling {
  private:
   const std::uint64_t bytes_;
   const PieceSink& sink_;
-  std::uint64_t first_ = 0;
+  std::uint64_t first_;
   std::span<std::byte> piece_;
   std::size_t filled_ = 0;
 };
@@ -227,11 +228,11 @@ Result<bool> S3Store::read(const std::string& key, std::uint64_t first, std::spa
                        });
 }
 
-Result<bool> S3Store::read_whole(const std::string& key, std::uint64_t bytes,
+Result<bool> S3Store::read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                                  const PieceSink& sink) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
-  PieceFilling filling(bytes, sink);
-  return read_s3_range(*client_, {full_key(key), 0, bytes, bytes},
+  PieceFilling filling(bytes, first, sink);
+  return read_s3_range(*client_, {full_key(key), first, bytes - first, bytes},
                        [&](std::span<const std::byte> piece) { return filling.take(piece); });
 }
 

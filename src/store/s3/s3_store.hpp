@@ -36,7 +36,7 @@ class S3Store final : public ObjectStore {
                                                          std::size_t max_bytes) override;
   Result<bool> read(const std::string& key, std::uint64_t first,
                     std::span<std::byte> into) override;
-  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                           const PieceSink& sink) override;
   Result<bool> put_if_absent(const std::string& key, Pieces bytes) override;
   Result<std::unique_ptr<ObjectWriter>> begin(const std::string& key,

@@ -44,10 +44,10 @@ class CountingStore final : public ForwardingStore {
     ++requests;
     return store_.read(key, first, into);
   }
-  Result<bool> read_whole(const std::string& key, std::uint64_t bytes,
+  Result<bool> read_whole(const std::string& key, std::uint64_t bytes, std::uint64_t first,
                           const PieceSink& sink) override {
     ++requests;
-    return store_.read_whole(key, bytes, sink);
+    return store_.read_whole(key, bytes, first, sink);
   }
   Status list(const std::string& prefix,
               const std::function<bool(const ObjectInfo&)>& visit) override {

@@ -69,7 +69,7 @@ class S3Faults : public testing::Test {
                            return std::as_writable_bytes(std::span(text)).subspan(first, count);
                          },
                          [](std::span<const std::byte>) { return Status(); }};
-    const Result<bool> got = store->read_whole(key, bytes, sink);
+    const Result<bool> got = store->read_whole(key, bytes, 0, sink);
     if (!got.ok()) return std::string(got.status().message());
     return *got ? text : "none";
   }
