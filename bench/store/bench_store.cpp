@@ -4,7 +4,7 @@
 // skips and anchors; the whole tensor's XOR in zstd, level 1 (hf-xor); indices and values, the same
 // in zstd (GRAIL); dense. Times: a publish beside a copy of all weights; a restore from nothing
 // beside a read of a dense file, both from the disk, by turns; 64 versions later; one version
-// later. Prints one line of JSON: medians.
+// later, also beside the same update with its bytes in memory. Prints one line of JSON: medians.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,6 +24,8 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "bench/store/bare_apply.hpp"
 
 namespace {
 
@@ -94,33 +96,71 @@ class Training {
   Weights weights_;
 };
 
-std::uint64_t zstd_bytes(const void* bytes, std::size_t count, std::vector<char>& room) {
-  room.resize(ZSTD_compressBound(count));
-  const std::size_t coded = ZSTD_compress(room.data(), room.size(), bytes, count, 1);
-  if (ZSTD_isError(coded) != 0) throw std::runtime_error(ZSTD_getErrorName(coded));
-  return coded;
-}
+// A frame of zstd, level 1, and back.
+class Frame {
+ public:
+  void make(const void* bytes, std::size_t count) {
+    frame_.resize(ZSTD_compressBound(count));
+    frame_.resize(checked(ZSTD_compress(frame_.data(), frame_.size(), bytes, count, 1)));
+  }
+  void read(void* into, std::size_t count) const {
+    checked(ZSTD_decompress(into, count, frame_.data(), frame_.size()));
+  }
+  std::size_t bytes() const { return frame_.size(); }
 
-// What other layouts need for one step.
-struct OtherBytes {
+ private:
+  static std::size_t checked(std::size_t result) {
+    if (ZSTD_isError(result) != 0) throw std::runtime_error(ZSTD_getErrorName(result));
+    return result;
+  }
+  std::vector<char> frame_;
+};
+
+// What other layouts need for one step: bytes, and seconds on one core to make and to apply it, in
+// memory and without a checksum.
+struct OtherLayouts {
   std::uint64_t hf_xor = 0, pairs = 0, pairs_zstd = 0;
+  std::vector<double> hf_xor_make, hf_xor_apply, pairs_make, pairs_apply;
 
   void add(const Weights& before, const Weights& after) {
-    Weights difference(before.size());
-    std::vector<std::uint32_t> indices;
-    Weights values;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      difference[i] = before[i] ^ after[i];
-      if (difference[i] == 0) continue;
-      indices.push_back(static_cast<std::uint32_t>(i));
-      values.push_back(after[i]);
-    }
-    std::vector<char> room;
-    hf_xor += zstd_bytes(difference.data(), 2 * difference.size(), room);
-    pairs += 4 * indices.size() + 2 * values.size();
-    pairs_zstd += zstd_bytes(indices.data(), 4 * indices.size(), room) +
-                  zstd_bytes(values.data(), 2 * values.size(), room);
+    difference_.resize(before.size());
+    hf_xor_make.push_back(seconds_of([&] {
+      for (std::size_t i = 0; i < before.size(); ++i) difference_[i] = before[i] ^ after[i];
+      frame_.make(difference_.data(), 2 * difference_.size());
+    }));
+    hf_xor += frame_.bytes();
+    held_ = before;
+    hf_xor_apply.push_back(seconds_of([&] {
+      frame_.read(difference_.data(), 2 * difference_.size());
+      for (std::size_t i = 0; i < held_.size(); ++i) held_[i] ^= difference_[i];
+    }));
+    if (held_ != after) throw std::runtime_error("hf-xor gives other weights");
+    pairs_make.push_back(seconds_of([&] {
+      indices_.clear();
+      values_.clear();
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        if (before[i] == after[i]) continue;
+        indices_.push_back(static_cast<std::uint32_t>(i));
+        values_.push_back(after[i]);
+      }
+      frame_.make(indices_.data(), 4 * indices_.size());
+      second_.make(values_.data(), 2 * values_.size());
+    }));
+    pairs += 4 * indices_.size() + 2 * values_.size();
+    pairs_zstd += frame_.bytes() + second_.bytes();
+    held_ = before;
+    pairs_apply.push_back(seconds_of([&] {
+      frame_.read(indices_.data(), 4 * indices_.size());
+      second_.read(values_.data(), 2 * values_.size());
+      for (std::size_t i = 0; i < indices_.size(); ++i) held_[indices_[i]] = values_[i];
+    }));
+    if (held_ != after) throw std::runtime_error("pairs give other weights");
   }
+
+ private:
+  Frame frame_, second_;
+  Weights difference_, held_, values_;
+  std::vector<std::uint32_t> indices_;
 };
 
 sparcl::State state_of(Weights& weights) {
@@ -156,7 +196,7 @@ nlohmann::json measure_readers(const Options& options, const std::string& url, W
   std::ofstream(dense, std::ios::binary)
       .write(reinterpret_cast<const char*>(trained.data()),
              static_cast<std::streamsize>(2 * trained.size()));
-  std::vector<double> cold, read, ratios, late, next;
+  std::vector<double> cold, read, ratios, late, next, next_ratios;
   for (std::uint64_t pair = 0; pair < options.pairs; ++pair) {
     drop_from_page_cache(options.folder);
     {
@@ -173,13 +213,14 @@ nlohmann::json measure_readers(const Options& options, const std::string& url, W
     if (newest < 80) continue;
     store.restore(state, eight - 64);
     late.push_back(seconds_of([&] { store.restore(state, eight); }));
+    Weights held = into;
     next.push_back(seconds_of([&] { store.restore(state, eight + 1); }));
+    next_ratios.push_back(next.back() / bench::bare_apply_s(url, eight + 1, held));
+    if (into != held) throw std::runtime_error("the bare apply gives other weights");
   }
-  return {{"cold_s", median(cold)},
-          {"dense_read_s", median(read)},
-          {"cold_ratio", median(ratios)},
-          {"late_by_64_s", median(late)},
-          {"next_version_s", median(next)}};
+  return {{"cold_s", median(cold)},         {"dense_read_s", median(read)},
+          {"cold_ratio", median(ratios)},   {"late_by_64_s", median(late)},
+          {"next_version_s", median(next)}, {"next_version_ratio", median(next_ratios)}};
 }
 
 nlohmann::json run(const Options& options) {
@@ -187,7 +228,7 @@ nlohmann::json run(const Options& options) {
   Training training(options.elements, options.step);
   Weights before = training.weights();
   sparcl::State state = state_of(training.weights());
-  OtherBytes others;
+  OtherLayouts others;
   std::vector<double> publish, copy;
   std::uint64_t changed = 0;
   {
@@ -221,6 +262,10 @@ nlohmann::json run(const Options& options) {
       {"hf_xor_bytes", others.hf_xor},
       {"pairs_bytes", others.pairs},
       {"pairs_zstd_bytes", others.pairs_zstd},
+      {"hf_xor_make_s", median(others.hf_xor_make)},
+      {"hf_xor_apply_s", median(others.hf_xor_apply)},
+      {"pairs_zstd_make_s", median(others.pairs_make)},
+      {"pairs_zstd_apply_s", median(others.pairs_apply)},
       {"dense_bytes", dense * options.versions},
       {"publish_s", median(publish)},
       {"copy_s", median(copy)}};

@@ -22,7 +22,7 @@ typedef struct sparclStore* sparclStore_t;
 /** Options of sparclStoreOpen. */
 typedef struct {
   size_t size;
-  uint64_t anchor_every;  /**< versions from an anchor to the next one; 0: 64. An anchor also
+  uint64_t anchor_every;  /**< at most so many versions between two anchors; 0: 64. An anchor also
                                follows once the deltas after the last one have as many bytes */
   uint64_t keep_versions; /**< a publisher prunes as sparclStorePrune does, after each anchor;
                                0: it keeps all versions */

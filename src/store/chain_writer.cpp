@@ -133,9 +133,13 @@ Status ChainWriter::check(std::uint64_t version) const {
   return {};
 }
 
+// A little early where skips begin: a reader that starts at the anchor takes these.
 bool ChainWriter::is_anchor_due() const {
-  return !anchor_ || newest_->number - anchor_->number >= options_.anchor_every ||
-         delta_bytes_ >= anchor_->object.bytes;
+  if (!anchor_ || delta_bytes_ >= anchor_->object.bytes) return true;
+  const std::uint64_t since = newest_->number - anchor_->number;
+  const bool skips_begin = newest_->number % kSkipEvery == 0;
+  return since >= options_.anchor_every || (skips_begin && options_.anchor_every >= kSkipEvery &&
+                                            since + kSkipEvery > options_.anchor_every);
 }
 
 Status ChainWriter::put_schema() {

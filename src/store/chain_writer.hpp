@@ -17,8 +17,8 @@
 namespace sparcl::store {
 
 struct WriterOptions {
-  // An anchor is written so many versions after the last one, or earlier once the deltas after it
-  // have as many bytes as it has.
+  // An anchor is written so many versions after the last one, or up to kSkipEvery - 1 earlier where
+  // skips begin, or once the deltas after it have as many bytes as it has.
   std::uint64_t anchor_every = 64;
   Keep keep = {};  // after each anchor; 0 versions: all
   // Publish also to a store that does not exclude writers: another writer is then detected when it

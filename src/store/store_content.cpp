@@ -234,8 +234,16 @@ class Verifier {
 Status copy_object(const Chain& from, const Chain& to, const StoredObject& object) {
   SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> there, to.store().look(object.key));
   if (there && there->bytes == object.bytes) return {};
-  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(from.store(), object, object.bytes));
-  return replace_object(to.store(), object, bytes);
+  if (there) SPARCL_RETURN_IF_ERROR(to.store().remove(object.key));
+  SPARCL_ASSIGN_OR_RETURN(const auto writer, to.store().begin(object.key, object.bytes));
+  std::vector<std::byte> piece(
+      static_cast<std::size_t>(std::min<std::uint64_t>(object.bytes, kPieceBytes)));
+  const PieceSink sink{
+      [&](std::uint64_t, std::size_t count) { return std::span(piece).first(count); },
+      [&](std::span<const std::byte> bytes) { return writer->write(bytes); }};
+  SPARCL_RETURN_IF_ERROR(read_from_store(from.store(), object, sink));
+  SPARCL_ASSIGN_OR_RETURN(const bool is_new, writer->finish());
+  return is_new ? Status() : name_is_taken(to.store(), object.key);
 }
 
 Status copy_shortcut(const Chain& from, const Chain& to, std::uint64_t number,

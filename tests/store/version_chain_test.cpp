@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST_P(ChainInAStore, EachVersionComesBackFromWhateverIsHeld) {
@@ -61,6 +62,18 @@ TEST_P(ChainInAStore, AReaderFetchesTheFewestBytes) {
   for (const ChainStep& step : cold) cold_bytes += step.object.bytes;
   for (std::size_t held = 0; held < versions.size(); ++held)
     EXPECT_LE(bytes_from(held), cold_bytes) << held;
+}
+
+TEST_P(ChainInAStore, AnchorsStandWhereSkipsBegin) {
+  options.anchor_every = 16;
+  publish_all(42);
+  std::vector<std::uint64_t> anchors;
+  for (std::uint64_t number = 1; number <= 42; ++number) {
+    if (number == 1 || *chain.shortcut(number, 0)) anchors.push_back(number);
+  }
+  EXPECT_THAT(anchors, ElementsAre(1U, 16U, 32U));
+  const std::vector<ChainStep> cold = *steps_to(chain, **chain.newest(), {});
+  EXPECT_LE(cold.size(), 4U) << "the anchor, a skip to 40, and what follows";
 }
 
 TEST_P(ChainInAStore, AWriterGoesOnWhereTheLastOneEnded) {
