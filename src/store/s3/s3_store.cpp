@@ -14,6 +14,7 @@
 #include "src/base/shown_text.hpp"
 #include "src/store/random_name.hpp"
 #include "src/store/s3/s3_range.hpp"
+#include "src/store/s3/s3_ranges.hpp"
 #include "src/store/staged_pieces.hpp"
 
 namespace sparcl::store {
@@ -232,8 +233,8 @@ Result<bool> S3Store::read_whole(const std::string& key, std::uint64_t bytes, st
                                  const PieceSink& sink) {
   SPARCL_RETURN_IF_ERROR(check_key(key));
   PieceFilling filling(bytes, first, sink);
-  return read_s3_range(*client_, {full_key(key), first, bytes - first, bytes},
-                       [&](std::span<const std::byte> piece) { return filling.take(piece); });
+  return read_s3_ranges(*client_, full_key(key), first, bytes, options_.ranges,
+                        [&](std::span<const std::byte> piece) { return filling.take(piece); });
 }
 
 Result<PutResult> S3Store::put(const std::string& key, Pieces bytes, const std::string& nonce,

@@ -11,6 +11,7 @@
 
 #include "src/store/object_store.hpp"
 #include "src/store/s3/s3_client.hpp"
+#include "src/store/s3/s3_ranges.hpp"
 #include "src/store/s3/s3_upload.hpp"
 
 namespace sparcl::store {
@@ -18,6 +19,7 @@ namespace sparcl::store {
 struct S3StoreOptions {
   S3ClientOptions client;
   std::uint64_t part_bytes = kPartBytes;   // larger objects are put in parts
+  S3RangePlan ranges;                      // of objects that are read whole
   std::uint64_t max_list_pages = 100'000;  // of one list: a server gives up to 1,000 keys a page
 };
 

@@ -84,6 +84,32 @@ class S3Faults : public testing::Test {
   std::unique_ptr<ObjectStore> store;
 };
 
+TEST_F(S3Faults, LargeObjectsComeInRangesOverSeveralConnections) {
+  const std::string text = large();
+  ASSERT_TRUE(*put("big", text));
+  options.ranges = {300'000, 4};
+  store = open(url);
+  const std::size_t ranges = (text.size() + 299'999) / 300'000;
+  set(Json::array());
+  EXPECT_TRUE(read_whole("big", text.size()) == text);
+  EXPECT_EQ(requests().size(), ranges);
+  EXPECT_EQ(read_whole("none", text.size()), "none");
+  EXPECT_THAT(read_whole("big", text.size() + 1), HasSubstr("its record says"));
+  EXPECT_THAT(read_whole("big", text.size() - 1), HasSubstr("its record says"));
+  for (const Json& fault :
+       {Json{{"kind", "cut"}, {"count", 5}}, Json{{"kind", "reset"}, {"count", 3}},
+        Json{{"kind", "whole"}, {"count", 2}}, Json{{"kind", "slow"}, {"seconds", 0.3}},
+        Json{{"kind", "status"}, {"status", 503}, {"code", "SlowDown"}, {"count", 6}}}) {
+    set(Json::array({fault}));
+    EXPECT_TRUE(read_whole("big", text.size()) == text) << fault;
+  }
+  set(Json::array({{{"kind", "status"}, {"status", 403}, {"code", "AccessDenied"}, {"skip", 5}}}));
+  EXPECT_THAT(read_whole("big", text.size()),
+              AllOf(HasSubstr(store->location_of("big")), HasSubstr("AccessDenied")));
+  set(Json::array({{{"kind", "range"}, {"skip", 3}}}));
+  EXPECT_THAT(read_whole("big", text.size()), HasSubstr(store->location_of("big")));
+}
+
 TEST_F(S3Faults, WhatIsMadeGoesInPartsWhileItIsMade) {
   const std::string text = large();
   const auto put_as_made = [&](const std::string& key) -> Result<bool> {
