@@ -183,6 +183,26 @@ TEST(Metrics, AreServedByPublishAndSubscribe) {
   EXPECT_EQ(publisher.end_by(SIGTERM), 0);
 }
 
+TEST(Metrics, AFollowerOfAStoreHasThem) {
+  test::TempFolder folder;
+  const std::string file = folder / "1.safetensors", url = "file:" + (folder / "store");
+  test::write_model(file, test::small_model());
+  ASSERT_EQ(test::run_program({"publish", file, "--store", url}).exit_code, 0);
+  test::BackgroundProgram follower(
+      {"subscribe", url, "--out", folder / "out", "--metrics", "127.0.0.1:0", "--poll", "0.05"});
+  ASSERT_FALSE(follower.version(1).is_null()) << follower.err();
+  EXPECT_THAT(get(port_of_page(follower)),
+              AllOf(HasSubstr("200 OK"), HasSubstr("\nsparcl_follower_file_version 1\n"),
+                    HasSubstr("\nsparcl_follower_newest_version 1\n"),
+                    HasSubstr("\nsparcl_follower_anchors_total 1\n"),
+                    HasSubstr("\nsparcl_follower_failures_total 0\n")));
+  EXPECT_EQ(follower.end_by(SIGTERM), 0);
+  const test::ProgramRun refused =
+      test::run_program({"subscribe", url, "--out", folder / "out", "--insecure"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--insecure"));
+}
+
 TEST(Metrics, APortThatAnotherHasIsToldSo) {
   test::TempFolder folder;
   const std::string file = folder / "1.safetensors";

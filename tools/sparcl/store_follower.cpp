@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "src/base/shown_text.hpp"
 #include "src/net/socket.hpp"
@@ -19,6 +21,43 @@
 
 namespace sparcl::tool {
 namespace {
+
+// Read by the thread of the page of figures.
+struct FollowCounts {
+  std::atomic<std::uint64_t> newest = 0, written = 0;  // versions
+  std::atomic<std::uint64_t> updates = 0, anchors = 0, objects = 0, bytes = 0, failures = 0;
+  std::atomic<double> seconds = 0, last_seconds = 0;  // of reading and applying
+};
+
+std::vector<Metric> follower_metrics(const FollowCounts& counts, std::uint64_t failed_notices) {
+  const auto one = [](const char* name, const char* help, Metric::Kind kind, double value) {
+    return Metric{name, help, kind, {{{}, value}}};
+  };
+  constexpr Metric::Kind kGauge = Metric::Kind::kGauge, kCounter = Metric::Kind::kCounter;
+  const auto number = [](const std::atomic<std::uint64_t>& count) {
+    return static_cast<double>(count);
+  };
+  return {
+      one("sparcl_follower_newest_version", "Newest version that the store was seen to have.",
+          kGauge, number(counts.newest)),
+      one("sparcl_follower_file_version", "Version that FILE holds; 0: none since the start.",
+          kGauge, number(counts.written)),
+      one("sparcl_follower_updates_total", "Times that a newer version was read.", kCounter,
+          number(counts.updates)),
+      one("sparcl_follower_anchors_total", "Those of them that began at an anchor.", kCounter,
+          number(counts.anchors)),
+      one("sparcl_follower_objects_total", "Objects of updates that were read.", kCounter,
+          number(counts.objects)),
+      one("sparcl_follower_update_bytes_total", "Their bytes.", kCounter, number(counts.bytes)),
+      one("sparcl_follower_update_seconds_total", "Time that reading and applying took.", kCounter,
+          counts.seconds),
+      one("sparcl_follower_last_update_seconds", "The last one's.", kGauge, counts.last_seconds),
+      one("sparcl_follower_failures_total", "Looks at the store, and versions, that failed.",
+          kCounter, number(counts.failures)),
+      one("sparcl_follower_failed_notices_total",
+          "Times that a target of --notify did not take a version.", kCounter,
+          static_cast<double>(failed_notices))};
+}
 
 // The file, the memory beside it, and the store.
 class StoreFollower {
@@ -43,14 +82,32 @@ class StoreFollower {
   // The version that the file holds; 0: none.
   std::uint64_t written() const { return written_; }
 
+  // Figures until the follower ends, where that is wanted.
+  Status open_page() {
+    if (options_.metrics.where.empty()) return {};
+    SPARCL_ASSIGN_OR_RETURN(page_, MetricsPage::open(options_.metrics, [this] {
+                              return follower_metrics(counts_, notice_->failed());
+                            }));
+    print_note(fmt::format("metrics at {}", page_->address()));
+    return {};
+  }
+
   // InProgress: the store is empty.
   Status bring_to(std::uint64_t version) {
+    const Status brought = try_to_bring(version);
+    if (!brought.ok() && brought.code() != Code::kInProgress) ++counts_.failures;
+    return brought;
+  }
+
+ private:
+  Status try_to_bring(std::uint64_t version) {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
                             chain_->chain.newest());
     if (!newest)
       return Status(
           Code::kInProgress,
           fmt::format("{}: there is no version yet: is the address right?", options_.url));
+    counts_.newest = newest->version;
     if (version == 0 && newest->version == written_) return {};
     if (memory_ == nullptr) SPARCL_RETURN_IF_ERROR(begin(*newest));
     const double begin = net::monotonic_seconds();
@@ -63,11 +120,12 @@ class StoreFollower {
         write(restored.record)
             .with_prefix(fmt::format("version {} could not be written safely: ", held_->version)));
     written_ = held_->version;
-    tell(restored, net::monotonic_seconds() - begin);
+    const double seconds = net::monotonic_seconds() - begin;
+    count(restored, seconds);
+    tell(restored, seconds);
     return tell_others();
   }
 
- private:
   StoreFollower(const FollowOptions& options, std::unique_ptr<OpenChain> chain,
                 std::unique_ptr<EngineNotice> notice, bool as_json)
       : options_(options),
@@ -118,6 +176,16 @@ class StoreFollower {
     side_files_ = std::move(files);
     described_by_ = record.description;
     return {};
+  }
+
+  void count(const store::RestoredVersion& restored, double seconds) {
+    ++counts_.updates;
+    counts_.written = written_;
+    counts_.anchors += restored.by_anchor ? 1 : 0;
+    counts_.objects += static_cast<std::uint64_t>(restored.objects);
+    counts_.bytes += restored.object_bytes;
+    counts_.seconds += seconds;
+    counts_.last_seconds = seconds;
   }
 
   void tell(const store::RestoredVersion& restored, double seconds) const {
@@ -172,6 +240,8 @@ class StoreFollower {
   std::optional<ReplicaFile::SideFiles> side_files_;  // that it describes; nullopt: none
   std::uint64_t written_ = 0;
   std::uint64_t before_ = 0;  // the version that the file held before that
+  FollowCounts counts_;
+  std::unique_ptr<MetricsPage> page_;  // reads them: it ends first
 };
 
 // Waiting does not change them: before there is a version they end the command.
@@ -186,6 +256,7 @@ Status follow_store(const FollowOptions& options, bool as_json) {
   stop_on_signals();
   SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<StoreFollower> follower,
                           StoreFollower::open(options, as_json));
+  SPARCL_RETURN_IF_ERROR(follower->open_page());
   TroubleTeller teller;
   const double begin = net::monotonic_seconds();
   while (!stop_is_asked()) {

@@ -6,6 +6,7 @@
 
 #include "src/base/status.hpp"
 #include "tools/sparcl/engine_notice.hpp"
+#include "tools/sparcl/metrics_page.hpp"
 
 namespace sparcl::tool {
 
@@ -16,6 +17,7 @@ struct FollowOptions {
   bool may_replace = false;  // a checkpoint of another model
   std::string command;       // run after each version; "": none
   NoticeOptions notice;      // engines that are told
+  MetricsPlace metrics;      // of follow_store()
   std::uint64_t until = 0;  // ends once the file holds this version or a later one; 0: does not end
   double timeout_s = 0;     // without a version
   double poll_s = 1;        // between two looks at the store

@@ -314,11 +314,15 @@ std::string address_fault(const std::string& text) {
   return where.ok() ? std::string() : where.status().message();
 }
 
-// A store has no peers, no parts, and no word on the age of versions.
+// A store has no peers, no parts, and no word on the age of versions. A page of figures has
+// readers.
 void check_store_options(const CLI::App& app) {
-  for (const char* const name : {"--tensors", "--slice", "--max-age", "--secret", "--certificates",
-                                 "--insecure", "--allow-rollback", "--metrics"}) {
-    if (app.count(name) > 0)
+  const bool has_page = app.count("--metrics") > 0;
+  for (const char* const name : {"--tensors", "--slice", "--max-age", "--secret",
+                                 "--allow-rollback", "--certificates", "--insecure"}) {
+    const bool is_of_page =
+        std::string_view(name) == "--certificates" || std::string_view(name) == "--insecure";
+    if (app.count(name) > 0 && !(is_of_page && has_page))
       throw CLI::ValidationError(name, "is for a publisher HOST:PORT, and a store is followed");
   }
 }
@@ -333,6 +337,7 @@ Status run_follow(const SubscribeOptions& options, bool as_json) {
   follow.may_replace = options.may_replace;
   follow.command = options.command;
   follow.notice = options.notice;
+  follow.metrics = options.metrics;
   follow.until = options.until;
   follow.timeout_s = options.timeout_s;
   follow.poll_s = options.poll_s;
