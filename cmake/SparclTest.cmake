@@ -24,13 +24,17 @@ else()
   set(SPARCL_MANY_RANKS PROCESSORS 2 COST 9)
 endif()
 
-# sparcl_test_program(NAME SOURCE... LINK TARGET...): a GoogleTest program that sees the tree.
+# sparcl_test_program(NAME SOURCE... [COMPUTES] LINK TARGET...): a GoogleTest program that sees the tree. COMPUTES: its own loops take
+# most of its time.
 function(sparcl_test_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 TEST "" "" "LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 TEST "COMPUTES" "" "LINK")
   add_executable(${name} ${TEST_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(${name} PRIVATE ${TEST_LINK} sparcl_test_support fmt::fmt GTest::gmock GTest::gtest_main)
   sparcl_quick_to_compile(${name})
+  if(TEST_COMPUTES AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
   if(TARGET sparcl_test_headers)
     target_precompile_headers(${name} REUSE_FROM sparcl_test_headers)
     sparcl_forgive_headers(${name})

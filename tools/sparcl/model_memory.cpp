@@ -27,9 +27,8 @@ std::uint64_t place_of_next(std::uint64_t bytes) {
 }
 
 Result<model::ZeroMemory> allocate(std::uint64_t bytes) {
-  const std::string folder = setting("SPILL_FOLDER").text;
-  if (folder != "none" && !folder.empty()) {
-    Result<model::ZeroMemory> memory = model::ZeroMemory::in_file(folder, bytes);
+  if (const std::optional<std::string> folder = spill_folder()) {
+    Result<model::ZeroMemory> memory = model::ZeroMemory::in_file(*folder, bytes);
     if (!memory.ok()) return memory.status().with_prefix("SPARCL_SPILL_FOLDER: ");
     return memory;
   }
@@ -48,6 +47,11 @@ std::string kind_of(const model::TensorSchema& tensor) {
 }
 
 }  // namespace
+
+std::optional<std::string> spill_folder() {
+  std::string folder = setting("SPILL_FOLDER").text;
+  return folder.empty() || folder == "none" ? std::nullopt : std::optional(std::move(folder));
+}
 
 Result<std::vector<std::size_t>> find_tensors(const model::Schema& schema,
                                               const model::Checkpoint& checkpoint) {

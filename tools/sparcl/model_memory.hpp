@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/base/worker_pool.hpp"
@@ -12,6 +13,9 @@
 #include "src/replication/replicated_state.hpp"
 
 namespace sparcl::tool {
+
+// Of SPARCL_SPILL_FOLDER: where tensors are kept in a file; nullopt: in memory.
+std::optional<std::string> spill_folder();
 
 class ModelMemory {
  public:

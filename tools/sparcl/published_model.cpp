@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "src/base/memory_size.hpp"
 #include "src/model/attachment.hpp"
 #include "src/model/model_hash.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/model_memory.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -15,6 +17,17 @@ constexpr model::SchemaLimits kMaxModel{500'000, 4'000'000};
 constexpr std::uint64_t kMaxFiles = 100'000;
 
 model::Layout empty_file() { return model::single_file_layout({}, {}); }
+
+// A schema of a few bytes can claim any size.
+Status check_size(const model::Schema& schema) {
+  const std::uint64_t bytes = model::make_block_map(schema).byte_count();
+  const std::uint64_t memory = physical_memory();
+  if (bytes <= memory || spill_folder()) return {};
+  return Status(Code::kOutOfMemory,
+                fmt::format("the publisher's model has {}, this machine's memory {}: set "
+                            "SPARCL_SPILL_FOLDER to a folder of a local disk",
+                            human_bytes(bytes), human_bytes(memory)));
+}
 
 Result<model::Layout> read_description(const std::vector<std::byte>& description) {
   const Result<model::Attachment> attachment = model::parse_attachment(description, kMaxFiles);
@@ -47,6 +60,7 @@ Result<PublishedModel> read_published_model(const replication::ModelReply& reply
     SPARCL_ASSIGN_OR_RETURN(model::Schema chosen, choose_parts(published.schema, choice));
     published.schema = std::move(chosen);
   }
+  SPARCL_RETURN_IF_ERROR(check_size(published.schema));
   if (!choice.is_all()) {
     published.layout = model::single_file_layout(as_tensors(published.schema), {});
     return published;

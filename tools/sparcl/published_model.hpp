@@ -20,7 +20,7 @@ struct PublishedModel {
 // (docs/reference/delta-file.md) whose base is a file without tensors.
 Result<std::vector<std::byte>> describe_layout(const model::Layout& layout);
 
-// The answer is not trusted: an accepted model can be written, where memory holds it (ModelMemory).
+// The answer is not trusted: an accepted model fits into this machine's memory, and can be written.
 // choice: the wanted part, which is written as one file.
 Result<PublishedModel> read_published_model(const replication::ModelReply& reply,
                                             const PartChoice& choice = {});
