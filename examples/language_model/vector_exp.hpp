@@ -25,8 +25,8 @@ inline float vector_exp(float x) {
   series = series * r + 1.6666665459e-1F;
   series = series * r + 5.0000001201e-1F;
   const float e_to_r = series * r * r + r + 1.0F;
-  const auto exponent = std::bit_cast<std::int32_t>(shifted) << 23;
-  const auto result = std::bit_cast<float>(std::bit_cast<std::int32_t>(e_to_r) + exponent);
+  const auto exponent = std::bit_cast<std::uint32_t>(shifted) << 23;
+  const auto result = std::bit_cast<float>(std::bit_cast<std::uint32_t>(e_to_r) + exponent);
   return x != x ? x : x < -87.0F ? 0.0F : result;
 }
 
