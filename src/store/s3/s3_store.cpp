@@ -23,6 +23,7 @@ namespace {
 constexpr std::string_view kProbe = ".sparcl-probe";           // no key: list() leaves it out
 constexpr const char* kNonceHeader = "x-amz-meta-sparcl-put";  // of one put, by chance
 constexpr std::size_t kMaxListBytes = 16 << 20;                // of a page: 1,000 keys
+constexpr std::int64_t kUploadSeconds = 86'400;  // heuristic: longer than any upload takes
 const NamedTexts kIfAbsent{{"if-none-match", "*"}};
 
 // What probes have found, by server and bucket: for all stores of the process.
@@ -346,7 +347,9 @@ Result<std::unique_ptr<ObjectWriter>> S3Store::begin(const std::string& key,
 }
 
 Result<std::uint64_t> S3Store::remove_unfinished(std::int64_t before_s) {
-  const Result<std::uint64_t> removed = abort_uploads(*client_, full_key(""), before_s);
+  // Only the beginning of an upload is known, and a writer may still be at it.
+  const Result<std::uint64_t> removed =
+      abort_uploads(*client_, full_key(""), before_s - kUploadSeconds);
   if (removed.ok()) return removed;
   log_warn(
       "{}: parts of unfinished uploads, if there are any, stay: a lifecycle rule of the bucket "

@@ -47,7 +47,8 @@ class S3Store final : public ObjectStore {
   Status list(const std::string& prefix,
               const std::function<bool(const ObjectInfo&)>& visit) override;
   Status remove(const std::string& key) override;
-  // A server that refuses to list uploads is no error, but is logged.
+  // Uploads that began a day before that. A server that refuses to list them is no error, but is
+  // logged.
   Result<std::uint64_t> remove_unfinished(std::int64_t before_s) override;
 
  private:
