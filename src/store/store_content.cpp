@@ -243,7 +243,10 @@ Status copy_object(const Chain& from, const Chain& to, const StoredObject& objec
       [&](std::span<const std::byte> bytes) { return writer->write(bytes); }};
   SPARCL_RETURN_IF_ERROR(read_from_store(from.store(), object, sink));
   SPARCL_ASSIGN_OR_RETURN(const bool is_new, writer->finish());
-  return is_new ? Status() : name_is_taken(to.store(), object.key);
+  if (is_new) return {};
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<ObjectInfo> others, to.store().look(object.key));
+  const bool is_same = others && others->bytes == object.bytes;  // another copy has put it
+  return is_same ? Status() : name_is_taken(to.store(), object.key);
 }
 
 Status copy_shortcut(const Chain& from, const Chain& to, std::uint64_t number,
