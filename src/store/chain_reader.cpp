@@ -131,6 +131,11 @@ Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
   return {};
 }
 
+bool has_room_for_copy(const ChainState& state) {
+  const std::uint64_t room = state.spare_bytes ? *state.spare_bytes : available_memory() / 2;
+  return state.map->byte_count() <= room;
+}
+
 // The workers share the bytes.
 void copy_arrays(const ChainState& state, std::span<std::byte* const> from) {
   const unsigned workers = state.workers != nullptr ? state.workers->size() : 1;
@@ -201,8 +206,7 @@ Status restore(const Chain& chain, const VersionRecord& target, std::span<const 
   const bool is_anew = steps.front().is_anchor();
   if (is_anew && state.may_tear)
     return apply_all(chain, steps, held, state, {state.arrays, true}, changed);
-  const bool fits = state.map->byte_count() <= state.spare_bytes.value_or(available_memory() / 2);
-  if (steps.size() == 1 && (!is_anew || !fits))  // checked first, and then read again
+  if (steps.size() == 1 && (!is_anew || !has_room_for_copy(state)))  // checked before it is written
     return apply_all(chain, steps, held, state, {state.arrays}, changed);
   model::Snapshot copy;  // tensors keep what they hold until all is checked
   SPARCL_RETURN_IF_ERROR(is_anew ? copy.make(*state.map) : copy.take(*state.map, state.arrays));
