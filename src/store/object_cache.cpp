@@ -36,6 +36,8 @@ constexpr std::chrono::milliseconds kLook{20};
 
 constexpr std::size_t kNameLength = 2 * sizeof(model::Digest256);
 constexpr const char* kLeaves = ".leaves";
+// A link, which others may have made in a folder that all can write, could lead to any file.
+constexpr int kOpening = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
 
 bool is_name(std::string_view name) {
   return name.size() == kNameLength &&
@@ -63,8 +65,8 @@ class CachedObject {
   CachedObject(const std::string& folder, const StoredObject& object)
       : path_(fmt::format("{}/{}", folder, trust::hex_of(object.digest))),
         object_(object),
-        bytes_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)),
-        leaves_(::open((path_ + kLeaves).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
+        bytes_(::open(path_.c_str(), kOpening, 0644)),
+        leaves_(::open((path_ + kLeaves).c_str(), kOpening, 0644)) {}
   ~CachedObject() {
     for (const int fd : {bytes_, leaves_}) {
       if (fd >= 0) (void)::close(fd);

@@ -22,8 +22,8 @@ class ObjectCache {
   static Result<std::shared_ptr<ObjectCache>> of_settings();
 
   // As read_checked(): what is here from here, the rest from the store. Of several readers that
-  // want one object one fetches it, and the others wait. A disk that fails is logged once, and is
-  // not used then.
+  // want one object one fetches it, and the others wait. A disk that fails is logged, and the
+  // object is not kept then.
   Status read(ObjectStore& store, const StoredObject& object, const PieceSink& sink);
 
  private:

@@ -182,6 +182,14 @@ TEST_F(CachedReader, TheOldestAreRemoved) {
   EXPECT_EQ(files().size(), 2U);
 }
 
+TEST_F(CachedReader, ALinkThatOthersMadeIsNotFollowed) {
+  const fs::path victim = directory_ / "victim";
+  std::ofstream(victim) << "not ours";
+  fs::create_symlink(victim, folder_ + "/" + trust::hex_of(object_.digest));
+  EXPECT_TRUE(read(object_).ok()) << "from the store";
+  EXPECT_EQ(fs::file_size(victim), 8U);
+}
+
 TEST_F(CachedReader, AFolderThatCannotBeIsNamed) {
   std::ofstream(directory_ / "file") << "no folder";
   const auto opened = ObjectCache::open(directory_ / "file/cache", 1);
