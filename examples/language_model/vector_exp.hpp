@@ -1,6 +1,6 @@
 #pragma once
-// e^x in a form that compilers turn into vector instructions, other than std::exp: half of a small
-// model's training is spent in it.
+// e^x in a form that compilers turn into vector instructions. With std::exp, which they do not,
+// half of a small model's training was spent in it.
 
 #include <algorithm>
 #include <bit>
@@ -8,8 +8,8 @@
 
 namespace training {
 
-// Within 1e-7 of e^x, relatively. Below -87 it is 0, above 88 it is e^88; of NaN it is NaN. Cody and
-// Waite's reduction to |r| <= ln 2 / 2, and a polynomial for e^r.
+// Within 1e-7 of e^x, relatively. Below -87 it is 0, above 88 it is e^88; of NaN it is NaN. Cody
+// and Waite's reduction to |r| <= ln 2 / 2, and a polynomial for e^r.
 inline float vector_exp(float x) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kLn2High = 0.693359375F, kLn2Low = -2.12194440e-4F;

@@ -88,8 +88,8 @@ constexpr std::array kRows{
                "a reader that was killed goes on, and several readers of one host fetch each "
                "update once. Bytes are checked each time. none: nothing is kept."},
     SettingRow{"STORE_CACHE_GIB", SettingType::kCount, "", "64",
-               "GiB in the folder of SPARCL_STORE_CACHE. The updates that were used longest ago "
-               "are removed."},
+               "The folder of SPARCL_STORE_CACHE holds at most so many GiB. The updates that were "
+               "used longest ago are removed."},
     SettingRow{
         "SPILL_FOLDER", SettingType::kText, "", "none",
         "Folder on a local disk. An aggregator keeps contributions there that wait for others, "
