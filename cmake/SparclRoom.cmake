@@ -59,6 +59,29 @@ function(sparcl_quick_to_compile target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-Og>)
 endfunction()
 
+# sparcl_command_program(TARGET [COMPUTES FILE...]): an executable that parses options and prints. The parser's and JSON's headers are
+# compiled once. COMPUTES: sources whose loops take its time.
+function(sparcl_command_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 COMMAND "" "" "COMPUTES")
+  if(NOT TARGET sparcl_command_headers)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/empty_command.cpp CONTENT "int main() {}\n")
+    add_executable(sparcl_command_headers ${PROJECT_BINARY_DIR}/empty_command.cpp)
+    target_link_libraries(sparcl_command_headers PRIVATE fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json)
+    sparcl_warnings(sparcl_command_headers)
+    sparcl_quick_to_compile(sparcl_command_headers)
+    target_precompile_headers(sparcl_command_headers PRIVATE
+      <algorithm> <array> <atomic> <chrono> <cstdint> <cstring> <functional> <map> <memory> <optional> <span> <string> <thread> <utility>
+      <vector> <fmt/format.h> <CLI/CLI.hpp> <nlohmann/json.hpp>)
+  endif()
+  target_link_libraries(${target} PRIVATE fmt::fmt)  # its definitions are those of the precompiled headers
+  sparcl_quick_to_compile(${target})
+  target_precompile_headers(${target} REUSE_FROM sparcl_command_headers)
+  sparcl_forgive_headers(${target})
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    set_source_files_properties(${COMMAND_COMPUTES} PROPERTIES COMPILE_OPTIONS -O3 SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 function(sparcl_warnings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpedantic -Wshadow>
                                            $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>)

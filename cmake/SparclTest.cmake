@@ -42,6 +42,15 @@ function(sparcl_test_program name)
   sparcl_warnings(${name})
 endfunction()
 
+# sparcl_long_program(NAME): a program of the long tier alone, built by the target long_tests and not by default.
+function(sparcl_long_program name)
+  set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  if(NOT TARGET long_tests)
+    add_custom_target(long_tests)
+  endif()
+  add_dependencies(long_tests ${name})
+endfunction()
+
 # sparcl_room_test(FOLDER LINK TARGET...): the tests of one room, one program, from tests/FOLDER/*_test.cpp.
 # Each test runs by itself in the quick tier; in the long tier the program runs once more, whole, with SPARCL_TEST_LONG=1, which
 # tests read by tests/support/tier.hpp to take more seeds and bigger sizes.

@@ -112,7 +112,7 @@ State random_base(std::mt19937_64& random) {
 TEST(Oracle, ReadsWhatTheEncoderWrites) {
   constexpr double kDensities[] = {0, 0.0005, 0.01, 0.03, 0.2, 0.6, 1};
   const auto modes = block_modes();
-  for (const std::uint64_t seed : seeds(test::by_tier(600, 20000))) {
+  for (const std::uint64_t seed : seeds(test::by_tier(300, 20000))) {
     std::mt19937_64 random(seed);
     const State base = random_base(random);
     const State target =
@@ -148,7 +148,7 @@ TEST(Oracle, AgreesOnForgedUpdates) {
     Bytes stream = encode_golden(update, kernels::cpu_kernels()).bytes;
     if (update.name != "many_arrays") victims.emplace_back(std::move(update), std::move(stream));
   }
-  for (const std::uint64_t seed : seeds(test::by_tier(8000, 1'000'000))) {
+  for (const std::uint64_t seed : seeds(test::by_tier(4000, 1'000'000))) {
     Random random(seed);
     const auto& [update, good] = victims[random() % victims.size()];
     const Bytes bad =
@@ -164,7 +164,7 @@ TEST(Oracle, AgreesOnForgedUpdates) {
 
 TEST(Oracle, AgreesOnForgedSparseVectors) {
   const Bytes good = encode_golden(golden_sparse(), kernels::cpu_kernels());
-  for (const std::uint64_t seed : seeds(test::by_tier(3000, 500'000))) {
+  for (const std::uint64_t seed : seeds(test::by_tier(1500, 500'000))) {
     Random random(seed);
     const Bytes stream = seed == 0           ? good
                          : random() % 8 == 0 ? damage(good, good, random)

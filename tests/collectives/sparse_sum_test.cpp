@@ -115,7 +115,7 @@ TEST(SparseAllReduce, EveryKindOfSupport) {
          }
          return all;
        }}};
-  for (const int ranks : rank_counts()) {
+  for (const int ranks : {1, 3, 8}) {
     for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       for (const auto& [name, make] : kinds) {
         for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
@@ -134,7 +134,7 @@ TEST(SparseAllReduce, EveryKindOfSupport) {
 // Parts that are read where they lie in another rank's window.
 TEST(SparseAllReduce, OverSharedWindows) {
   SeededRandom random(9);
-  for (const int ranks : {2, 3, 5, 8}) {
+  for (const int ranks : {2, 5}) {
     for (const sparse_sum::SparseSumRow& row : sparse_sum::sparse_sum_table()) {
       World world(ranks, static_cast<std::uint64_t>(ranks));
       world.force(row.name);
