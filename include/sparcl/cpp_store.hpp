@@ -25,6 +25,7 @@ class Store {
     std::string key_path = {};          // signs what is published; empty: nothing is signed
     std::string trust_path = {};        // what is read must be signed; empty: it need not
     std::uint64_t trust_threshold = 0;  // keys of trust_path that must have signed; 0: 1
+    sparclStoreChain_t chain = sparclChainHybrid;  // a publisher's: what late readers may take
   };
   struct Version {
     std::uint64_t version, base_version, delta_bytes, anchor_bytes, skip_bytes;
@@ -53,6 +54,7 @@ class Store {
     given.key_path = options.key_path.empty() ? nullptr : options.key_path.c_str();
     given.trust_path = options.trust_path.empty() ? nullptr : options.trust_path.c_str();
     given.trust_threshold = options.trust_threshold;
+    given.chain = static_cast<std::uint64_t>(options.chain);
     sparclStore_t handle = nullptr;
     check(sparclStoreOpen(&handle, url.c_str(), &given));
     handle_ = Handle(handle, {});

@@ -39,9 +39,19 @@ typedef struct {
                              trust_threshold of them, for model_id, which is required. Read when
                              the store is opened. NULL: no signature is required */
   uint64_t trust_threshold; /**< 0: 1 */
+  uint64_t chain; /**< a sparclStoreChain_t: what a publisher writes beside deltas and anchors */
 } sparclStoreOptions_t;
 #define SPARCL_STORE_OPTIONS_INITIALIZER \
-  { sizeof(sparclStoreOptions_t), 0, 0, 0, 0, NULL, NULL, NULL, 0 }
+  { sizeof(sparclStoreOptions_t), 0, 0, 0, 0, NULL, NULL, NULL, 0, sparclChainHybrid }
+
+/** Objects that readers that are late may take in place of many deltas. */
+typedef enum {
+  sparclChainHybrid = 0,      /**< skips over 8 and 64 versions */
+  sparclChainPlain = 1,       /**< nothing */
+  sparclChainIndependent = 2, /**< a skip from the last anchor to each version: one object for
+                                   readers that keep the anchor (SPARCL_STORE_CACHE) */
+  sparclChainForceInt = 0x7fffffff
+} sparclStoreChain_t;
 
 /** Opens a store. It is empty if nothing was published yet.
  * @param url `file:PATH`, a folder. The first publish makes it. Its file system must have hard

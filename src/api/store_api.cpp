@@ -83,6 +83,10 @@ Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptio
     return Status(Code::kInvalidArgument,
                   fmt::format("options.single_writer = {}: expected 0 or 1", all.single_writer));
   made->options.single_writer = all.single_writer == 1;
+  if (all.chain > sparclChainIndependent)
+    return Status(Code::kInvalidArgument,
+                  fmt::format("options.chain = {}: expected a sparclStoreChain_t", all.chain));
+  made->options.shape = static_cast<store::ChainShape>(all.chain);
   if (all.anchor_every > 0) made->options.anchor_every = all.anchor_every;
   made->options.keep.versions = all.keep_versions;
   if (all.lease_seconds > 0)

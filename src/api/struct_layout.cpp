@@ -96,7 +96,8 @@ static_assert(has_no_padding(&Aggregate::size, &Aggregate::aggregator, &Aggregat
 using Store = sparclStoreOptions_t;
 static_assert(has_no_padding(&Store::size, &Store::anchor_every, &Store::keep_versions,
                              &Store::lease_seconds, &Store::single_writer, &Store::model_id,
-                             &Store::key_path, &Store::trust_path, &Store::trust_threshold));
+                             &Store::key_path, &Store::trust_path, &Store::trust_threshold,
+                             &Store::chain));
 
 using StoreKeep = sparclStoreKeep_t;
 static_assert(has_no_padding(&StoreKeep::size, &StoreKeep::versions, &StoreKeep::seconds,

@@ -90,11 +90,18 @@ constexpr std::array kRows{
     SettingRow{"STORE_CACHE_GIB", SettingType::kCount, "", "64",
                "The folder of SPARCL_STORE_CACHE holds at most so many GiB. The updates that were "
                "used longest ago are removed."},
+    SettingRow{"STORE_LINK", SettingType::kChoice, "measured|fast|metered", "measured",
+               "Whether time or bytes count on the way to a store. measured: time. A publisher "
+               "spends more work on "
+               "fewer bytes once they take longer to put than to code, by the times of the last "
+               "updates. fast: updates take the least work, and have about a third more bytes. "
+               "metered: bytes. A publisher spends the most work, and a reader counts only bytes "
+               "that SPARCL_STORE_CACHE does not have."},
     SettingRow{
         "SPILL_FOLDER", SettingType::kText, "", "none",
         "Folder on a local disk. An aggregator keeps contributions there that wait for others, "
-        "once "
-        "they take more than 64 MiB and twice the largest one; parts below 64 KiB stay in memory. "
+        "once they take more than 64 MiB and twice the largest one; parts below 64 KiB stay in "
+        "memory. "
         "The programs sparcl and sparcl-gateway keep the tensors there that they publish, follow "
         "or restore, for models that are larger than the memory. none: all is in memory."},
     SettingRow{"DETERMINISM", SettingType::kChoice, "canonical|runs|fast", "canonical",

@@ -4,18 +4,33 @@
 
 #include <algorithm>
 
+#include "src/store/object_cache.hpp"
+
 namespace sparcl::store {
 namespace {
 
 using model::HeldVersion;
 
+// Heuristic: a local disk reads so many times faster than a store.
+constexpr std::uint64_t kFasterDisk = 16;
+
+bool is_fetched(const ObjectStore& store, const StoredObject& object) {
+  return store.cache() != nullptr && store.cache()->has(object);
+}
+
+// In bytes that are fetched.
+std::uint64_t cost_of(const ObjectStore& store, const StoredObject& object) {
+  if (!is_fetched(store, object)) return object.bytes;
+  return store.link() == StoreLink::kMetered ? 0 : object.bytes / kFasterDisk;
+}
+
 struct Path {
   std::vector<ChainStep> steps;
-  std::uint64_t bytes = 0;
+  std::uint64_t cost = 0;
 
-  void add_bytes(std::uint64_t more) { bytes += std::min(more, UINT64_MAX - bytes); }
-  void add(ChainStep step) {
-    add_bytes(step.object.bytes);
+  void add_cost(std::uint64_t more) { cost += std::min(more, UINT64_MAX - cost); }
+  void add(const Chain& chain, ChainStep step) {
+    add_cost(cost_of(chain.store(), step.object));
     steps.push_back(std::move(step));
   }
 };
@@ -27,40 +42,59 @@ Status too_far(const Chain& chain, const VersionRecord& target) {
                             chain.store().location_of(commit_key(target.number)), kMaxPathSteps));
 }
 
-// The longest skip to a version that begins at record `from` or after it. One that is damaged does
-// no harm.
+// nullopt: there is none to this version. One that is damaged does no harm.
+Result<std::optional<Shortcut>> sound_skip(const Chain& chain, std::uint64_t number,
+                                           const HeldVersion& target, std::uint64_t from) {
+  Result<std::optional<Shortcut>> skip = chain.shortcut(number, from);
+  if (!skip.ok() && skip.status().code() != Code::kCorrupt) return skip.status();
+  if (!skip.ok() || !*skip || (*skip)->target != target) return std::optional<Shortcut>();
+  return skip;
+}
+
+// The longest skip to a version that begins at record `from` or after it.
 Result<std::optional<Shortcut>> skip_to(const Chain& chain, std::uint64_t number,
                                         const HeldVersion& target, std::uint64_t from) {
   std::optional<Shortcut> found;
   for (const std::uint64_t length : kSkips) {
     if (number % kSkipEvery != 0 || number < from + length || number <= length) continue;
-    Result<std::optional<Shortcut>> skip = chain.shortcut(number, number - length);
-    if (!skip.ok() && skip.status().code() != Code::kCorrupt) return skip.status();
-    if (!skip.ok() || !*skip || (*skip)->target != target) continue;
-    return skip;
+    SPARCL_ASSIGN_OR_RETURN(found, sound_skip(chain, number, target, number - length));
+    if (found) break;
   }
   return found;
+}
+
+// The same in an independent chain.
+Result<std::optional<Shortcut>> skip_from_anchor(const Chain& chain, const VersionRecord& record,
+                                                 std::uint64_t from) {
+  if (!record.skips_from_anchor || record.newest_anchor < from) return std::optional<Shortcut>();
+  return sound_skip(chain, record.number, record.target(), record.newest_anchor);
 }
 
 // From record `from`, which is `base`, to the target.
 Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion& base,
                        const VersionRecord& target, bool has_skips) {
   Path path;
+  const bool is_independent = target.skips_from_anchor;
   HeldVersion at = target.target();
   for (std::uint64_t number = target.number; number > from;) {
     if (path.steps.size() == kMaxPathSteps) return too_far(chain, target);
     std::optional<Shortcut> skip;
-    if (has_skips) {
+    VersionRecord record = target;
+    if (number != target.number && is_independent) {
+      SPARCL_ASSIGN_OR_RETURN(record, chain.record(number));
+    }
+    if (has_skips && is_independent) {
+      SPARCL_ASSIGN_OR_RETURN(skip, skip_from_anchor(chain, record, from));
+    } else if (has_skips) {
       SPARCL_ASSIGN_OR_RETURN(skip, skip_to(chain, number, at, from));
     }
     if (skip) {
-      path.add({number, skip->from, at, std::move(skip->object)});
+      path.add(chain, {number, skip->from, at, std::move(skip->object)});
       at = skip->base;
       number = skip->from;
       continue;
     }
-    VersionRecord record = target;
-    if (number != target.number) {
+    if (number != target.number && !is_independent) {
       SPARCL_ASSIGN_OR_RETURN(record, chain.record(number));
     }
     if (record.target() != at || !record.delta)
@@ -68,7 +102,7 @@ Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion
           Code::kCorrupt,
           fmt::format("{}: later objects lead on from version {}, and it is version {}",
                       chain.store().location_of(commit_key(number)), at.version, record.version));
-    path.add({number, number - 1, at, std::move(*record.delta)});
+    path.add(chain, {number, number - 1, at, std::move(*record.delta)});
     at = record.base();
     --number;
   }
@@ -119,14 +153,40 @@ Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target, std:
 }
 
 Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target,
-                              const PathChoice& choice) {
-  SPARCL_ASSIGN_OR_RETURN(Shortcut anchor, anchor_of(chain, target, choice.anchors_below));
+                              const PathChoice& choice, Shortcut anchor) {
   SPARCL_ASSIGN_OR_RETURN(Path path,
                           path_from(chain, anchor.number, anchor.target, target, choice.has_skips));
-  path.add_bytes(anchor.object.bytes);
+  path.add_cost(cost_of(chain.store(), anchor.object));
   path.steps.insert(path.steps.begin(),
                     {anchor.number, 0, anchor.target, std::move(anchor.object)});
   return path;
+}
+
+// An anchor before this one that has been fetched. Not many are looked at: their updates grow.
+Result<std::optional<Shortcut>> fetched_anchor(const Chain& chain, std::uint64_t below) {
+  constexpr int kLooks = 4;
+  std::optional<Shortcut> none;
+  for (int looks = 0; chain.store().cache() != nullptr && looks < kLooks && below > 1; ++looks) {
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record, chain.look(below));
+    if (!record || record->newest_anchor >= below) return none;
+    below = record->newest_anchor;
+    SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> anchor, sound_anchor(chain, below));
+    if (anchor && is_fetched(chain.store(), anchor->object)) return anchor;
+  }
+  return none;
+}
+
+Result<Path> path_from_any_anchor(const Chain& chain, const VersionRecord& target,
+                                  const PathChoice& choice) {
+  SPARCL_ASSIGN_OR_RETURN(Shortcut nearest, anchor_of(chain, target, choice.anchors_below));
+  const bool is_here = is_fetched(chain.store(), nearest.object);
+  const std::uint64_t number = nearest.number;
+  SPARCL_ASSIGN_OR_RETURN(Path path, path_from_anchor(chain, target, choice, std::move(nearest)));
+  if (is_here) return path;
+  SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> earlier, fetched_anchor(chain, number));
+  if (!earlier) return path;
+  Result<Path> other = path_from_anchor(chain, target, choice, std::move(*earlier));
+  return other.ok() && other->cost < path.cost ? std::move(other) : Result<Path>(std::move(path));
 }
 
 // nullopt: what is held is no version before the target.
@@ -170,8 +230,8 @@ Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord&
     if (path.ok()) from_held = std::move(*path);
   }
   if (from_held && from_held->steps.size() == 1) return std::move(from_held->steps);
-  Result<Path> from_anchor = path_from_anchor(chain, target, choice);
-  if (from_held && (!from_anchor.ok() || from_held->bytes <= from_anchor->bytes))
+  Result<Path> from_anchor = path_from_any_anchor(chain, target, choice);
+  if (from_held && (!from_anchor.ok() || from_held->cost <= from_anchor->cost))
     return std::move(from_held->steps);
   SPARCL_RETURN_IF_ERROR(from_anchor.status());
   return std::move(from_anchor->steps);

@@ -16,6 +16,10 @@ inline constexpr std::uint64_t kSkipEvery = 8, kSkips[] = {64, 8};
 // A longer path is refused: a hostile server may always have another record (a heuristic).
 inline constexpr std::size_t kMaxPathSteps = 10'000;
 
+// What a writer puts beside the deltas. kHybrid: anchors, and the skips above. kPlain: anchors.
+// kIndependent: anchors, and to each record a skip from the last anchor.
+enum class ChainShape : std::uint8_t { kHybrid, kPlain, kIndependent };
+
 struct ChainStep {
   std::uint64_t number = 0;   // of the record that it leads to
   std::uint64_t from = 0;     // of the record that it leads on from; 0: an anchor
@@ -37,6 +41,7 @@ struct PathChoice {
 };
 
 // The fewest bytes from what is held to the target: deltas and skips from there, or from an anchor.
+// Objects in the cache of fetched ones count less, and on a metered link nothing.
 // Empty: the target is held. Corrupt: no objects lead there.
 Result<std::vector<ChainStep>> steps_to(const Chain& chain, const VersionRecord& target,
                                         const PathChoice& choice);

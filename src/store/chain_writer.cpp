@@ -117,8 +117,12 @@ std::unique_ptr<ShortcutWriter> ChainWriter::shortcut_writer() const {
   copy.source = nullptr;
   copy.workers = nullptr;  // it works beside the training
   // It counts its names from 1: another one has other names.
-  return std::make_unique<ShortcutWriter>(chain_, copy, fmt::format("{}-{}", writer_, attempts_),
-                                          options_.keep);
+  const std::uint64_t history = options_.shape == ChainShape::kIndependent
+                                    ? std::max(options_.anchor_every, kSkips[0])
+                                    : kSkips[0];
+  return std::make_unique<ShortcutWriter>(
+      chain_, copy, fmt::format("{}-{}", writer_, attempts_),
+      ShortcutWriter::Plan{options_.shape, history, options_.keep});
 }
 
 Status ChainWriter::check(std::uint64_t version) const {
@@ -133,11 +137,15 @@ Status ChainWriter::check(std::uint64_t version) const {
   return {};
 }
 
-// A little early where skips begin: a reader that starts at the anchor takes these.
+// A little early where skips begin: a reader that starts at the anchor takes these. In an
+// independent chain also where a skip from the last one cannot be made any more.
 bool ChainWriter::is_anchor_due() const {
   if (!anchor_ || delta_bytes_ >= anchor_->object.bytes) return true;
   const std::uint64_t since = newest_->number - anchor_->number;
-  const bool skips_begin = newest_->number % kSkipEvery == 0;
+  if (options_.shape == ChainShape::kIndependent)
+    return since >= options_.anchor_every || !shortcuts_->reaches(anchor_->number, *newest_);
+  const bool skips_begin =
+      options_.shape == ChainShape::kHybrid && newest_->number % kSkipEvery == 0;
   return since >= options_.anchor_every || (skips_begin && options_.anchor_every >= kSkipEvery &&
                                             since + kSkipEvery > options_.anchor_every);
 }
@@ -181,12 +189,15 @@ std::string ChainWriter::delta_key(const VersionRecord& next) const {
 // Brings the snapshot forward to the state.
 Result<std::unique_ptr<ChainWriter::Delta>> ChainWriter::encode_delta(VersionRecord& next) {
   codec::EncodeOptions options = encode_options(state_, newest_->target(), next.version);
-  options.allow_classes = true;
+  const Effort effort = effort_.next();
+  set_effort(options, effort);
   options.bring_forward = snapshot_.arrays();
   auto encoder = std::make_unique<codec::UpdateEncoder>(
       *state_.map, readable(snapshot_.arrays()), readable(state_.arrays), options, *state_.kernels);
+  CodingTimes times;
   SPARCL_ASSIGN_OR_RETURN(next.delta,
-                          put_update(chain_.store(), delta_key(next), state_, *encoder));
+                          put_update(chain_.store(), delta_key(next), state_, *encoder, &times));
+  effort_.note(effort, times);
   next.target_hash = encoder->stats().target_hash;
   return std::unique_ptr<Delta>(std::make_unique<EncodedDelta>(std::move(encoder)));
 }
@@ -297,6 +308,9 @@ Status ChainWriter::publish_next(const Next& given) {
     next.base_version = newest_->version;
     next.base_hash = newest_->target_hash;
     next.newest_anchor = anchor_ ? anchor_->number : newest_->newest_anchor;
+    next.skips_from_anchor = options_.shape == ChainShape::kIndependent &&
+                             next.number > next.newest_anchor + 1 &&
+                             shortcuts_->reaches(next.newest_anchor, *newest_);
     SPARCL_ASSIGN_OR_RETURN(delta, given.put_delta(next));
   } else {
     SPARCL_RETURN_IF_ERROR(begin_chain(next));

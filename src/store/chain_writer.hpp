@@ -20,6 +20,7 @@ struct WriterOptions {
   // An anchor is written so many versions after the last one, or up to kSkipEvery - 1 earlier where
   // skips begin, or once the deltas after it have as many bytes as it has.
   std::uint64_t anchor_every = 64;
+  ChainShape shape = ChainShape::kHybrid;
   Keep keep = {};  // after each anchor; 0 versions: all
   // Publish also to a store that does not exclude writers: another writer is then detected when it
   // has overwritten a record, and not prevented.
@@ -61,7 +62,7 @@ class ChainWriter {
 
  private:
   ChainWriter(ObjectStore& store, const ChainState& state, const WriterOptions& options)
-      : chain_(store, options.trust), state_(state), options_(options) {}
+      : chain_(store, options.trust), state_(state), options_(options), effort_(store.link()) {}
   Status load();
   Status check(std::uint64_t version) const;
   bool is_anchor_due() const;
@@ -91,6 +92,7 @@ class ChainWriter {
   Chain chain_;
   ChainState state_;
   WriterOptions options_;
+  EffortChoice effort_;  // of deltas
   std::string writer_;
   StoredObject schema_;
   std::optional<StoredObject> description_;

@@ -101,6 +101,16 @@ class Compactor {
     }
     return {};
   }
+  // Of an independent chain.
+  Status add_skips_from_anchors(std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t number = first; number <= last; ++number) {
+      SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, chain_.record(number));
+      if (!record.skips_from_anchor || record.newest_anchor < first) continue;
+      SPARCL_ASSIGN_OR_RETURN(const auto there, chain_.shortcut(number, record.newest_anchor));
+      if (!there) SPARCL_RETURN_IF_ERROR(add(number, record.newest_anchor));
+    }
+    return {};
+  }
   Status add_anchor(const VersionRecord& record) {
     if (record.number == 1) return {};
     SPARCL_ASSIGN_OR_RETURN(const auto there, chain_.shortcut(record.number, 0));
@@ -125,8 +135,8 @@ class Compactor {
       made.base = first.target();
     }
     codec::EncodeOptions options = encode_options(target_.state(), made.base, record.version);
-    options.allow_classes = from != 0;
-    options.fewest_bytes = from == 0;
+    const Effort effort = EffortChoice(chain_.store().link()).next();
+    from != 0 ? set_effort(options, effort) : set_anchor_effort(options, effort);
     const ChainState& state = target_.state();
     codec::UpdateEncoder encoder(*state.map, base, readable(state.arrays), options, *state.kernels);
     const std::string key =
@@ -162,10 +172,14 @@ Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels,
   SPARCL_ASSIGN_OR_RETURN(const Tensors tensors, tensors_of(chain, newest->schema));
   SPARCL_ASSIGN_OR_RETURN(std::string name, random_name());
   Compactor compactor(chain, tensors, kernels, std::move(name));
-  std::vector<std::uint64_t> lengths(std::begin(kSkips), std::end(kSkips));
-  std::ranges::reverse(lengths);  // short ones help to make the long ones
-  for (const std::uint64_t length : lengths)
-    SPARCL_RETURN_IF_ERROR(compactor.add_skips(length, first, newest->number));
+  if (newest->skips_from_anchor) {
+    SPARCL_RETURN_IF_ERROR(compactor.add_skips_from_anchors(first, newest->number));
+  } else {
+    std::vector<std::uint64_t> lengths(std::begin(kSkips), std::end(kSkips));
+    std::ranges::reverse(lengths);  // short ones help to make the long ones
+    for (const std::uint64_t length : lengths)
+      SPARCL_RETURN_IF_ERROR(compactor.add_skips(length, first, newest->number));
+  }
   SPARCL_RETURN_IF_ERROR(compactor.add_anchor(*newest));
   return compactor.added();
 }

@@ -180,6 +180,16 @@ Result<std::shared_ptr<ObjectCache>> ObjectCache::of_settings() {
   return opened;
 }
 
+bool ObjectCache::has(const StoredObject& object) const {
+  struct stat about;
+  const std::string path = fmt::format("{}/{}", folder_, trust::hex_of(object.digest));
+  return ::stat((path + kLeaves).c_str(), &about) == 0 &&
+         static_cast<std::uint64_t>(about.st_size) ==
+             model::leaf_count(object.bytes) * sizeof(model::Digest256) &&
+         ::stat(path.c_str(), &about) == 0 &&
+         static_cast<std::uint64_t>(about.st_size) == object.bytes;
+}
+
 Status ObjectCache::read(ObjectStore& store, const StoredObject& object, const PieceSink& sink) {
   if (object.bytes < kLeastBytes || object.bytes > max_bytes_)
     return read_from_store(store, object, sink);

@@ -26,6 +26,9 @@ class ObjectCache {
   // object is not kept then.
   Status read(ObjectStore& store, const StoredObject& object, const PieceSink& sink);
 
+  // Whether all of it has been fetched.
+  bool has(const StoredObject& object) const;
+
  private:
   ObjectCache(std::string folder, std::uint64_t max_bytes)
       : folder_(std::move(folder)), max_bytes_(max_bytes) {}

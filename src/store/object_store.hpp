@@ -83,6 +83,10 @@ class ObjectWriter {
 
 class ObjectCache;
 
+// Whether time or bytes count on the way to the store. kMeasured: time, by what is measured. kFast: the time of
+// coding. kMetered: the bytes.
+enum class StoreLink : std::uint8_t { kMeasured, kFast, kMetered };
+
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -90,6 +94,8 @@ class ObjectStore {
   // Of objects whose digests are known (stored_object.hpp); nullptr: there is none.
   void set_cache(std::shared_ptr<ObjectCache> cache) { cache_ = std::move(cache); }
   ObjectCache* cache() const { return cache_.get(); }
+  void set_link(StoreLink link) { link_ = link; }
+  StoreLink link() const { return link_; }
 
   // Of writers: where it takes a test, that writes a small object, which is none of the store's.
   // Known after the first call.
@@ -135,6 +141,7 @@ class ObjectStore {
 
  private:
   std::shared_ptr<ObjectCache> cache_;
+  StoreLink link_ = StoreLink::kMeasured;
 };
 
 }  // namespace sparcl::store

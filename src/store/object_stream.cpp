@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "src/net/socket.hpp"
 #include "src/store/stored_object.hpp"
 
 namespace sparcl::store {
@@ -29,14 +30,19 @@ void ObjectStream::commit(std::size_t used) {
 Status ObjectStream::put_leaf(std::span<const std::byte> leaf) {
   SPARCL_ASSIGN_OR_RETURN(leaves_.emplace_back(), model::leaf_digest(leaf));
   byte_count_ += leaf.size();
-  return writer_->write(leaf);
+  const double begin = net::monotonic_seconds();
+  Status written = writer_->write(leaf);
+  seconds_ += net::monotonic_seconds() - begin;
+  return written;
 }
 
 Result<StoredObject> ObjectStream::finish() {
   SPARCL_RETURN_IF_ERROR(error_);
   if (filled_ > 0) SPARCL_RETURN_IF_ERROR(put_leaf({room_.data(), filled_}));
   SPARCL_ASSIGN_OR_RETURN(const model::Digest256 root, model::root_of(leaves_));
+  const double begin = net::monotonic_seconds();
   SPARCL_ASSIGN_OR_RETURN(const bool is_new, writer_->finish());
+  seconds_ += net::monotonic_seconds() - begin;
   if (!is_new) return name_is_taken(*store_, key_);
   return StoredObject{key_, byte_count_, root};
 }

@@ -23,6 +23,7 @@ class ObjectStream final : public codec::ByteSink {
   // After an error, which status() returns, bytes are dropped.
   void commit(std::size_t used) override;
   const Status& status() const { return error_; }
+  double seconds() const { return seconds_; }  // that the store took
 
   // Once, after the last byte. Without it the store has no object.
   Result<StoredObject> finish();
@@ -39,6 +40,7 @@ class ObjectStream final : public codec::ByteSink {
   std::size_t filled_ = 0;
   std::uint64_t byte_count_ = 0;
   std::vector<model::Digest256> leaves_;
+  double seconds_ = 0;
   Status error_;
 };
 

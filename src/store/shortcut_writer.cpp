@@ -28,14 +28,14 @@ void ShortcutWriter::note(const VersionRecord& record, Log replaced) noexcept {
   } catch (const std::bad_alloc&) {
     return forget();
   }
-  while (history_.size() > kSkips[0] || history_bytes_ > state_.map->byte_count()) {
+  while (history_.size() > plan_.history || history_bytes_ > state_.map->byte_count()) {
     history_bytes_ -= history_.front().replaced->bytes();
     history_.pop_front();
   }
 }
 
 void ShortcutWriter::begin(const VersionRecord& record, bool with_anchor) noexcept {
-  if (!with_anchor && record.number % kSkipEvery != 0) return;
+  if (!with_anchor && !has_skips_at(record)) return;
   Status status;
   try {
     const net::SignalsBlocked blocked;
@@ -65,7 +65,7 @@ Result<std::pair<StoredObject, Hash128>> ShortcutWriter::put_anchor(std::uint64_
                                                                     std::uint64_t version) {
   const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
   codec::EncodeOptions options = encode_options(state_, {}, version);
-  options.fewest_bytes = true;
+  set_anchor_effort(options, effort_.next());
   codec::UpdateEncoder encoder(*state_.map, none, readable(state_.arrays), options,
                                *state_.kernels);
   const std::string key = new_object_key("anchors", number, 0, writer_, ++attempts_);
@@ -92,13 +92,17 @@ Status ShortcutWriter::put_skip(const VersionRecord& record, std::uint64_t lengt
   const VersionRecord& first = history_[history_.size() - length].record;
   codec::EncodeOptions options = encode_options(state_, first.base(), record.version);
   options.base_source = &base;
-  options.allow_classes = true;
+  const Effort effort = effort_.next();
+  set_effort(options, effort);
   const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
   codec::UpdateEncoder encoder(*state_.map, none, readable(state_.arrays), options,
                                *state_.kernels);
   const std::uint64_t from = first.number - 1;
   const std::string key = new_object_key("skips", record.number, from, writer_, ++attempts_);
-  SPARCL_ASSIGN_OR_RETURN(StoredObject object, put_update(chain_.store(), key, state_, encoder));
+  CodingTimes times;
+  SPARCL_ASSIGN_OR_RETURN(StoredObject object,
+                          put_update(chain_.store(), key, state_, encoder, &times));
+  effort_.note(effort, times);
   if (encoder.stats().target_hash != record.target_hash)
     return Status(Code::kInternalError, "a skip does not lead to its version");
   return chain_.add(
@@ -106,15 +110,29 @@ Status ShortcutWriter::put_skip(const VersionRecord& record, std::uint64_t lengt
 }
 
 Status ShortcutWriter::prune_old() {
-  if (keep_.versions == 0) return {};
-  return prune(chain_, keep_).status().with_prefix("old versions stay: ");
+  if (plan_.keep.versions == 0) return {};
+  return prune(chain_, plan_.keep).status().with_prefix("old versions stay: ");
 }
 
+bool ShortcutWriter::has_skips_at(const VersionRecord& record) const {
+  if (plan_.shape == ChainShape::kHybrid) return record.number % kSkipEvery == 0;
+  return record.skips_from_anchor;
+}
+
+Status ShortcutWriter::put_skips(const VersionRecord& record) {
+  if (!has_skips_at(record)) return {};
+  if (plan_.shape == ChainShape::kIndependent)
+    return put_skip(record, record.number - record.newest_anchor);
+  for (const std::uint64_t length : kSkips) SPARCL_RETURN_IF_ERROR(put_skip(record, length));
+  return {};
+}
+
+// Skips of an independent chain come first: readers that keep its last anchor need no other one.
 Status ShortcutWriter::write_all(const VersionRecord& record, bool with_anchor) {
+  const bool skips_first = plan_.shape == ChainShape::kIndependent;
+  if (skips_first) SPARCL_RETURN_IF_ERROR(put_skips(record));
   if (with_anchor) SPARCL_RETURN_IF_ERROR(add_anchor(record));
-  if (record.number % kSkipEvery == 0) {
-    for (const std::uint64_t length : kSkips) SPARCL_RETURN_IF_ERROR(put_skip(record, length));
-  }
+  if (!skips_first) SPARCL_RETURN_IF_ERROR(put_skips(record));
   return with_anchor ? prune_old() : Status();
 }
 

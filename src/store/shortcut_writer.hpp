@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "src/codec/change_log.hpp"
+#include "src/store/chain_path.hpp"
 #include "src/store/chain_state.hpp"
+#include "src/store/coding_effort.hpp"
 #include "src/store/retention.hpp"
 
 namespace sparcl::store {
@@ -19,9 +21,18 @@ class ShortcutWriter {
  public:
   // state: with the arrays of the snapshot, which holds the version of the record that was noted
   // last. writer: the name of the chain's writer, a part of keys.
-  // keep: after each anchor; 0 versions: all.
-  ShortcutWriter(const Chain& chain, const ChainState& state, std::string writer, const Keep& keep)
-      : chain_(chain), state_(state), writer_(std::move(writer)), keep_(keep) {}
+  // keep: after each anchor; 0 versions: all. history: the most versions that a skip leads over.
+  struct Plan {
+    ChainShape shape = ChainShape::kHybrid;
+    std::uint64_t history = 0;
+    Keep keep = {};
+  };
+  ShortcutWriter(const Chain& chain, const ChainState& state, std::string writer, const Plan& plan)
+      : chain_(chain),
+        state_(state),
+        writer_(std::move(writer)),
+        plan_(plan),
+        effort_(chain.store().link()) {}
   ~ShortcutWriter() { wait(); }
   ShortcutWriter(const ShortcutWriter&) = delete;
   ShortcutWriter& operator=(const ShortcutWriter&) = delete;
@@ -33,6 +44,10 @@ class ShortcutWriter {
   // Begins with what is due at the record that was noted last. The snapshot does not change before
   // wait().
   void begin(const VersionRecord& record, bool with_anchor) noexcept;
+  // Whether the values since a record are known, so that a skip from there can be made.
+  bool reaches(std::uint64_t number, const VersionRecord& newest) const {
+    return newest.number - number <= history_.size();
+  }
   // Until all is done. A failure is logged: the next record tries again.
   void wait();
   // The object of an anchor of the snapshot, and the hash of the version.
@@ -49,6 +64,8 @@ class ShortcutWriter {
   void forget();
   void work(const VersionRecord& record, bool with_anchor) noexcept;
   Status add_anchor(const VersionRecord& record);
+  bool has_skips_at(const VersionRecord& record) const;
+  Status put_skips(const VersionRecord& record);
   Status write_all(const VersionRecord& record, bool with_anchor);
   Status prune_old();
   Status put_skip(const VersionRecord& record, std::uint64_t length);
@@ -56,7 +73,8 @@ class ShortcutWriter {
   Chain chain_;
   ChainState state_;
   std::string writer_;
-  Keep keep_;
+  Plan plan_;
+  EffortChoice effort_;       // of skips
   std::deque<Step> history_;  // the last records, as long as their logs need less than a copy
   std::uint64_t history_bytes_ = 0;
   std::uint64_t attempts_ = 0;

@@ -1,5 +1,6 @@
 #include "src/store/update_coding.hpp"
 
+#include "src/net/socket.hpp"
 #include "src/store/object_stream.hpp"
 
 namespace sparcl::store {
@@ -32,7 +33,8 @@ codec::EncodeOptions encode_options(const ChainState& state, const model::HeldVe
 }
 
 Result<StoredObject> put_update(ObjectStore& store, const std::string& key, const ChainState& state,
-                                codec::UpdateEncoder& encoder) {
+                                codec::UpdateEncoder& encoder, CodingTimes* times) {
+  const double begin = net::monotonic_seconds();
   SPARCL_ASSIGN_OR_RETURN(ObjectStream stream,
                           ObjectStream::begin(store, key, max_update_bytes(*state.map)));
   while (!encoder.finished()) {
@@ -40,7 +42,12 @@ Result<StoredObject> put_update(ObjectStore& store, const std::string& key, cons
     if (state.source != nullptr) SPARCL_RETURN_IF_ERROR(state.source->status());
     SPARCL_RETURN_IF_ERROR(stream.status());
   }
-  return stream.finish();
+  SPARCL_ASSIGN_OR_RETURN(StoredObject object, stream.finish());
+  if (times != nullptr) {
+    times->putting = stream.seconds();
+    times->coding = net::monotonic_seconds() - begin - times->putting;
+  }
+  return object;
 }
 
 }  // namespace sparcl::store

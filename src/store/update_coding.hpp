@@ -7,6 +7,7 @@
 #include "src/codec/update.hpp"
 #include "src/model/version_update.hpp"
 #include "src/store/chain_state.hpp"
+#include "src/store/coding_effort.hpp"
 #include "src/store/object_store.hpp"
 #include "src/store/version_record.hpp"
 
@@ -22,8 +23,8 @@ codec::EncodeOptions encode_options(const ChainState& state, const model::HeldVe
                                     std::uint64_t version);
 
 // Runs the encoder to its end, whose bytes go to an object under a key that no other writer uses.
-// Its stats() then say the rest.
+// Its stats() then say the rest. times: written; may be nullptr.
 Result<StoredObject> put_update(ObjectStore& store, const std::string& key, const ChainState& state,
-                                codec::UpdateEncoder& encoder);
+                                codec::UpdateEncoder& encoder, CodingTimes* times = nullptr);
 
 }  // namespace sparcl::store

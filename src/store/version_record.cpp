@@ -74,6 +74,11 @@ class Fields {
     return read;
   }
   std::string text_or_none(const char* name) { return has(name) ? text(name) : ""; }
+  bool flag(const char* name) {
+    const Json* const field = find(name);
+    if (field == nullptr || field->is_boolean()) return field != nullptr && field->get<bool>();
+    return refuse(name), false;
+  }
   trust::Signatures signatures(const char* name) {
     trust::Signatures read;
     const Json* const field = find(name);
@@ -173,6 +178,7 @@ std::string serialise(const VersionRecord& record) {
   if (record.anchor) json["anchor"] = json_of(*record.anchor);
   if (!record.model_id.empty()) json["model_id"] = record.model_id;
   if (record.description) json["description"] = json_of(*record.description);
+  if (record.skips_from_anchor) json["skips_from_anchor"] = true;
   add_signatures(json, record.signatures);
   return json.dump(1) + "\n";
 }
@@ -210,6 +216,7 @@ Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
     record.anchor = fields.object("anchor");
   record.model_id = fields.text_or_none("model_id");
   if (fields.has("description")) record.description = fields.object("description");
+  record.skips_from_anchor = fields.flag("skips_from_anchor");
   record.signatures = fields.signatures("signatures");
   if (record.writer.size() != kWriterDigits) fields.refuse("writer");
   if (record.number == 0 || record.number > kMaxRecordNumber) fields.refuse("number");

@@ -154,6 +154,10 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   sparclStoreOptions_t odd = SPARCL_STORE_OPTIONS_INITIALIZER;
   odd.single_writer = 2;
   EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &odd), sparclInvalidArgument);
+  odd = SPARCL_STORE_OPTIONS_INITIALIZER;
+  odd.chain = 3;
+  EXPECT_EQ(sparclStoreOpen(&store, url().c_str(), &odd), sparclInvalidArgument);
+  EXPECT_NE(error().find("options.chain = 3"), std::string::npos) << error();
   EXPECT_EQ(sparclStoreOpen(&store, "gopher://x", nullptr), sparclUnsupported);
   EXPECT_NE(
       error().find("sparclStoreOpen: 'gopher://x' is no address of a store: expected file:PATH"),

@@ -88,6 +88,29 @@ TEST_F(StorePublish, TensorsThatAreKeptInAFileComeBack) {
   EXPECT_THAT(refused.err, HasSubstr("SPARCL_SPILL_FOLDER: " + at("none")));
 }
 
+TEST_F(StorePublish, AnIndependentChainHasASkipToEachVersion) {
+  std::vector<std::string> arguments{"publish", "--store", url_, "--chain", "independent"};
+  for (const char* const name : {"a", "b", "c", "d"})
+    arguments.push_back(next_file(std::string(name) + ".safetensors"));
+  const ProgramRun published = run_program(arguments);
+  ASSERT_EQ(published.exit_code, 0) << published.err;
+  const auto skips = fs::recursive_directory_iterator(at("store/skips"));
+  EXPECT_EQ(std::count_if(begin(skips), end(skips),
+                          [](const auto& each) { return each.is_regular_file(); }),
+            2)
+      << "1 to 3, 1 to 4";
+  ::setenv("SPARCL_STORE_LINK", "metered", 1);
+  ::setenv("SPARCL_STORE_CACHE", at("fetched").c_str(), 1);
+  for (const char* const version : {"1", "4"})
+    EXPECT_EQ(
+        run_program({"store", "restore", url_, "-o", at("out.safetensors"), "--version", version})
+            .exit_code,
+        0);
+  ::unsetenv("SPARCL_STORE_LINK");
+  ::unsetenv("SPARCL_STORE_CACHE");
+  expect_same(at("out.safetensors"), arguments.back());
+}
+
 TEST_F(StorePublish, FoldersOfShardsComeBackAsTheyWere) {
   write_shards(at("one"), tensors_, 3);
   ASSERT_EQ(run_program({"publish", at("one"), "--store", url_}).exit_code, 0);

@@ -284,6 +284,13 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
       ->check(CLI::PositiveNumber)
       ->excludes(layout)
       ->needs(store);
+  app.add_option("--chain", options.store.chain,
+                 "what readers that are late may take in place of many updates. hybrid: skips over "
+                 "8 and 64 versions. plain: nothing. independent: a skip from the last version "
+                 "that has all bytes, to each version (default: hybrid)")
+      ->check(CLI::IsMember({"hybrid", "plain", "independent"}))
+      ->excludes(layout)
+      ->needs(store);
   app.add_option("--keep-versions", options.store.keep_versions,
                  "prune the store after each anchor: keep so many versions (default: all)")
       ->type_name("N")

@@ -30,9 +30,9 @@ VersionPublisher::VersionPublisher(std::optional<replication::Listener> listener
     : listener_(std::move(listener)),
       address_(listener_ ? listener_->address : ""),
       options_(std::move(options)),
-      store_(std::move(store)),
-      next_version_(first_version.value_or(1 + (store_ != nullptr ? store_->first_version() : 0))),
-      as_json_(as_json) {}
+      next_version_(first_version.value_or(1 + (store != nullptr ? store->first_version() : 0))),
+      as_json_(as_json),
+      store_(std::move(store)) {}
 
 Result<std::unique_ptr<VersionPublisher>> VersionPublisher::create(
     replication::Listener listener, replication::PublisherOptions options,

@@ -35,6 +35,11 @@ class ChainVersionStore final : public VersionStore {
   std::unique_ptr<store::ChainWriter> writer_;
 };
 
+store::ChainShape shape_of(const std::string& name) {
+  if (name == "plain") return store::ChainShape::kPlain;
+  return name == "independent" ? store::ChainShape::kIndependent : store::ChainShape::kHybrid;
+}
+
 Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice) {
   SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(choice.url, store::Missing::kIsMade));
   auto made = std::make_unique<ChainVersionStore>(std::move(objects));
@@ -46,6 +51,7 @@ Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice
   if (choice.lease_seconds > 0)
     options.keep.lease_s = static_cast<std::int64_t>(std::ceil(choice.lease_seconds));
   options.single_writer = choice.single_writer;
+  options.shape = shape_of(choice.chain);
   store::Chain chain(*made->objects_, options.trust);
   SPARCL_ASSIGN_OR_RETURN(made->first_, chain.newest());
   return std::unique_ptr<VersionStore>(std::move(made));

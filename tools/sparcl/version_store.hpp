@@ -18,6 +18,7 @@ struct StoreChoice {
   std::string layout = "sparcl";  // or of another program: VersionStore::layouts()
   std::uint64_t anchor_every = 0, keep_versions = 0;
   double lease_seconds = 0;
+  std::string chain = "hybrid";  // of our layout
   bool single_writer = false;
   std::string model_id, key_path;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "src/base/settings.hpp"
 #include "src/store/directory_store.hpp"
 #include "src/store/object_cache.hpp"
 #include "src/store/s3/s3_store.hpp"
@@ -21,12 +22,20 @@ Result<std::unique_ptr<ObjectStore>> open_at(std::string_view url, Missing missi
                             url));
 }
 
+Result<StoreLink> link_of_settings() {
+  SPARCL_ASSIGN_OR_RETURN(const std::string link, setting_choice("STORE_LINK"));
+  if (link == "fast") return StoreLink::kFast;
+  return link == "metered" ? StoreLink::kMetered : StoreLink::kMeasured;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing missing) {
   SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> opened, open_at(url, missing));
   SPARCL_ASSIGN_OR_RETURN(auto cache, ObjectCache::of_settings());
   opened->set_cache(std::move(cache));
+  SPARCL_ASSIGN_OR_RETURN(const StoreLink link, link_of_settings());
+  opened->set_link(link);
   return opened;
 }
 
