@@ -51,16 +51,20 @@ function(sparcl_long_program name)
   add_dependencies(long_tests ${name})
 endfunction()
 
-# sparcl_room_test(FOLDER LINK TARGET...): the tests of one room, one program, from tests/FOLDER/*_test.cpp.
+# sparcl_room_test(FOLDER [COMPUTES] LINK TARGET...): the tests of one room, one program, from tests/FOLDER/*_test.cpp.
 # Each test runs by itself in the quick tier; in the long tier the program runs once more, whole, with SPARCL_TEST_LONG=1, which
 # tests read by tests/support/tier.hpp to take more seeds and bigger sizes.
 function(sparcl_room_test folder)
-  cmake_parse_arguments(PARSE_ARGV 1 TEST "" "" "LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 TEST "COMPUTES" "" "LINK")
+  set(computes)
+  if(TEST_COMPUTES)
+    set(computes COMPUTES)
+  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*_test.cpp)
   if(NOT sources)
     return()
   endif()
-  sparcl_test_program(test_${folder} ${sources} LINK ${TEST_LINK})
+  sparcl_test_program(test_${folder} ${sources} ${computes} LINK ${TEST_LINK})
   gtest_discover_tests(test_${folder} TEST_PREFIX "${folder}." DISCOVERY_TIMEOUT 120 NO_PRETTY_VALUES PROPERTIES TIMEOUT 300)
   add_test(NAME long.${folder} COMMAND test_${folder})
   set_tests_properties(long.${folder} PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT SPARCL_TEST_LONG=1)
