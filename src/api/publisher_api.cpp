@@ -116,12 +116,12 @@ Status open_sink(const sparclPublisherOptions_t* given, PublisherOptions& option
 // The store's versions may come from a life before.
 Status check_after_stored(const sparclPublisher& publisher, std::uint64_t version) {
   if (publisher.stored == nullptr) return {};
-  const std::optional<sparcl::model::HeldVersion> newest = publisher.stored->newest();
-  if (!newest || version > newest->version) return {};
+  const std::uint64_t last = publisher.stored->last();
+  if (version > last) return {};
   return Status(Code::kInvalidArgument,
                 fmt::format("version {} does not come after version {}, the newest of the store: "
                             "publish {} or more",
-                            version, newest->version, newest->version + 1));
+                            version, last, last + 1));
 }
 
 Status create(sparclPublisher_t* publisher, sparclState_t state,

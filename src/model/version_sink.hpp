@@ -18,7 +18,8 @@ struct VersionEdition {
 
 class VersionSink {
  public:
-  // The last version that was written since start_over(); nothing: none.
+  // The last version that was written since start_over(); nothing: none, or the next edition has to
+  // be a first one.
   virtual std::optional<HeldVersion> newest() const = 0;
   // edition: its delta leads on from newest(). Without a delta it is the first version.
   virtual void write(VersionEdition edition) = 0;

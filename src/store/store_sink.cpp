@@ -57,7 +57,12 @@ StoreSink::~StoreSink() {
 
 std::optional<model::HeldVersion> StoreSink::newest() const {
   const std::lock_guard lock(mutex_);
-  return newest_;
+  return needs_whole_ ? std::nullopt : newest_;
+}
+
+std::uint64_t StoreSink::last() const {
+  const std::lock_guard lock(mutex_);
+  return newest_ ? newest_->version : 0;
 }
 
 void StoreSink::start_over() {

@@ -33,13 +33,15 @@ class StoreSink final : public model::VersionSink {
   StoreSink(const StoreSink&) = delete;
   StoreSink& operator=(const StoreSink&) = delete;
 
-  // The last version that waits, or is in the store.
+  // Nothing after a failure, too: all bytes are written then.
   std::optional<model::HeldVersion> newest() const override;
   // Waits while too many versions wait. If a version could not be written, the next one is written
   // from all bytes of the state.
   void write(model::VersionEdition edition) override;
   void start_over() override;
 
+  // The last version that waits, or is in the store, also from a life before; 0: none.
+  std::uint64_t last() const;
   // Until the version, or a later one, is in the store. Timeout; or why it is not written.
   Status wait(std::uint64_t version, double seconds);
   std::string location() const { return store_->location_of(""); }
@@ -69,8 +71,8 @@ class StoreSink final : public model::VersionSink {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::deque<Item> waiting_;
-  std::uint64_t waiting_bytes_ = 0;  // with those of the version that is being written
-  std::optional<model::HeldVersion> newest_;
+  std::uint64_t waiting_bytes_ = 0;           // with those of the version that is being written
+  std::optional<model::HeldVersion> newest_;  // the last that waits, or is in the store
   std::uint64_t stored_ = 0;
   bool needs_whole_ = true;  // no delta leads on from what is in the store, or waits
   bool is_ending_ = false;

@@ -129,6 +129,15 @@ Result<std::optional<VersionRecord>> Chain::newest() {
   return newest_;
 }
 
+Result<std::optional<VersionRecord>> Chain::next_of(std::uint64_t version) {
+  std::optional<VersionRecord> next;
+  if (!newest_) return next;
+  SPARCL_ASSIGN_OR_RETURN(next, look(newest_->number + 1));
+  if (next && next->version < version) next.reset();
+  if (next) newest_ = next;
+  return next;
+}
+
 // To the last record from one that is there: by single look-ups, and by a list if it is far away. A
 // hostile server has always another one.
 Status Chain::go_on() {

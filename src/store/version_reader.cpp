@@ -35,13 +35,19 @@ Result<RestoredVersion> VersionReader::restore_once(std::uint64_t version,
                                                     const std::optional<model::HeldVersion>& held,
                                                     const ChainState& state,
                                                     std::uint64_t at_least) {
-  RestoredVersion restored;
-  SPARCL_ASSIGN_OR_RETURN(restored.record, find(version));
-  const VersionRecord& target = restored.record;
+  SPARCL_ASSIGN_OR_RETURN(const VersionRecord target, find(version));
   if (target.version < at_least)
     return Status(Code::kStale,
                   fmt::format("{}: its newest version is {}, and version {} was there before",
                               chain_.store().location_of(kCommits), target.version, at_least));
+  return restore_record(target, held, state);
+}
+
+Result<RestoredVersion> VersionReader::restore_record(const VersionRecord& target,
+                                                      const std::optional<model::HeldVersion>& held,
+                                                      const ChainState& state) {
+  RestoredVersion restored;
+  restored.record = target;
   const Status brought =
       by_any_path(chain_, target, {.held = held}, [&](std::span<const ChainStep> steps) -> Status {
         SPARCL_RETURN_IF_ERROR(hold(steps.empty() ? target.number : steps.front().first_needed()));

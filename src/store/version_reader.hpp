@@ -29,6 +29,10 @@ class VersionReader {
   Result<RestoredVersion> restore(std::uint64_t version,
                                   const std::optional<model::HeldVersion>& held,
                                   const ChainState& state, std::uint64_t at_least = 0);
+  // The same for the version of a record. Corrupt: it may have been removed meanwhile.
+  Result<RestoredVersion> restore_record(const VersionRecord& target,
+                                         const std::optional<model::HeldVersion>& held,
+                                         const ChainState& state);
   // The version with this state among the last records; nullopt: there is none.
   Result<std::optional<model::HeldVersion>> find_state(const Hash128& hash) const;
 

@@ -1,5 +1,5 @@
-// The contract VersionSink, on every body: the sessions of replicas that hold the whole model, and
-// those of replicas that hold parts of it.
+// The contract VersionSink, on every body: the sessions of replicas that hold the whole model,
+// those of replicas that hold parts of it, and a store.
 
 #include "src/model/version_sink.hpp"
 
@@ -9,12 +9,26 @@
 
 #include "src/model/snapshot.hpp"
 #include "src/replication/feed.hpp"
+#include "src/store/address/open_store.hpp"
+#include "src/store/store_sink.hpp"
+#include "src/store/version_reader.hpp"
 #include "tests/replication/sharded_model.hpp"
+#include "tests/support/temp_folder.hpp"
 
 namespace sparcl::replication {
 namespace {
 
-enum class SinkBody { kWholeModel, kParts };
+enum class SinkBody { kWholeModel, kParts, kStore };
+
+store::ChainState chain_state_of(const ReplicatedState& view) {
+  store::ChainState state;
+  state.map = view.map;
+  state.schema = view.schema;
+  state.schema_hash = view.schema_hash;
+  state.arrays = view.arrays;
+  state.kernels = view.kernels;
+  return state;
+}
 
 // A publisher's tensors, its snapshot of the newest version, and a sink of its versions.
 class VersionSinkContract : public testing::TestWithParam<SinkBody> {
@@ -23,14 +37,49 @@ class VersionSinkContract : public testing::TestWithParam<SinkBody> {
     issuer.model_id = "m";
     issuer.epoch = 5;
     whole = std::make_unique<Feed>(issuer, tensors.view(), Feed::Options{});
-    if (GetParam() == SinkBody::kWholeModel) return;
+    if (GetParam() == SinkBody::kStore) open_store();
+    if (GetParam() != SinkBody::kParts) return;
     Result<std::shared_ptr<Feed>> made = Feed::of_parts(issuer, tensors.view(), tensors.schema(),
                                                         model::serialise(shard_schema(0, 2)), {});
     EXPECT_TRUE(made.ok()) << made.status().message();
     parts = std::move(*made);
   }
   Feed& body() { return parts != nullptr ? *parts : *whole; }
-  model::VersionSink& sink() { return body(); }
+  model::VersionSink& sink() {
+    return stored != nullptr ? static_cast<model::VersionSink&>(*stored) : body();
+  }
+  bool is_feed() const { return stored == nullptr; }
+
+  std::unique_ptr<store::ObjectStore> open_objects() const {
+    return std::move(*store::open_store("file:" + (folder / "store"), store::Missing::kIsMade));
+  }
+  void open_store() {
+    Result<std::unique_ptr<store::StoreSink>> made =
+        store::StoreSink::create(open_objects(), chain_state_of(tensors.view()), {});
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    stored = std::move(*made);
+  }
+  // What a reader of the store that begins gets.
+  void expect_stored(std::uint64_t version) {
+    ASSERT_TRUE(stored->wait(version, 60).ok());
+    const std::unique_ptr<store::ObjectStore> objects = open_objects();
+    store::Chain chain(*objects);
+    store::Lease lease(*objects, store::kLeaseSeconds);
+    HeldTensors read(whole_schema());
+    const Result<store::RestoredVersion> restored =
+        store::VersionReader(chain, lease).restore(0, std::nullopt, chain_state_of(read.view()));
+    lease.release();
+    ASSERT_TRUE(restored.ok()) << restored.status().message();
+    EXPECT_EQ(restored->record.version, version);
+    EXPECT_EQ(read.hash(), tensors.hash());
+  }
+  // A publisher writes each edition to all of its sinks.
+  void write_all(Edition edition) {
+    if (stored == nullptr) return sink().write(std::move(edition));
+    const model::VersionEdition copy{edition.delta, edition.label, edition.replaced};
+    whole->write(std::move(edition));
+    sink().write(copy);
+  }
 
   Edition make_first(std::uint64_t version) {
     EXPECT_TRUE(snapshot.take(*tensors.view().map, tensors.view().arrays).ok());
@@ -40,7 +89,7 @@ class VersionSinkContract : public testing::TestWithParam<SinkBody> {
     Edition edition = make_first(version);
     if (parts != nullptr)
       whole->write(std::move(*whole->first_edition(version, snapshot.arrays())));
-    sink().write(std::move(edition));
+    write_all(std::move(edition));
   }
   // The snapshot is brought forward to the tensors.
   Edition make_next(std::uint64_t version, std::uint64_t every = 50) {
@@ -58,7 +107,7 @@ class VersionSinkContract : public testing::TestWithParam<SinkBody> {
   }
   void write_next(std::uint64_t version) {
     Edition edition = make_next(version);
-    if (parts == nullptr) return sink().write(std::move(edition));
+    if (parts == nullptr) return write_all(std::move(edition));
     catch_up();
   }
   // Beside publish(): what a publisher's thread does.
@@ -78,6 +127,8 @@ class VersionSinkContract : public testing::TestWithParam<SinkBody> {
   Issuer issuer;
   std::unique_ptr<Feed> whole;
   std::shared_ptr<Feed> parts;
+  test::TempFolder folder;
+  std::unique_ptr<store::StoreSink> stored;
 };
 
 TEST_P(VersionSinkContract, HoldsNothingAtFirst) { EXPECT_FALSE(sink().newest()); }
@@ -95,6 +146,11 @@ TEST_P(VersionSinkContract, EachEditionLeadsOnFromTheOneBefore) {
   const HeldVersion first = held;
   for (const std::uint64_t version : {2U, 3U, 7U}) {
     write_next(version);
+    EXPECT_EQ(sink().newest()->version, version);
+    if (!is_feed()) {
+      expect_stored(version);
+      continue;
+    }
     const UpdateRef update = step_from(held).update;
     ASSERT_NE(update, nullptr) << version;
     EXPECT_EQ(update->base(), held);
@@ -104,6 +160,7 @@ TEST_P(VersionSinkContract, EachEditionLeadsOnFromTheOneBefore) {
     EXPECT_TRUE(update->has_leaves());
     held = *sink().newest();
   }
+  if (!is_feed()) return;
   EXPECT_EQ(step_from(first).update->commit.version, 2U);
   EXPECT_EQ(step_from(held).update, nullptr) << "it is current";
 }
@@ -112,6 +169,7 @@ TEST_P(VersionSinkContract, TheSameBytesGetALabel) {
   write_first(1);
   const HeldVersion first = *sink().newest();
   write_next(2);
+  if (!is_feed()) return;  // it has no replicas to tell of a label
   const UpdateRef label = body().store().label();
   ASSERT_NE(label, nullptr);
   EXPECT_EQ(label->commit.stream_bytes, 0U);
@@ -120,19 +178,24 @@ TEST_P(VersionSinkContract, TheSameBytesGetALabel) {
   EXPECT_NE(step_from(first).update, label);
 }
 
+// What has changed meanwhile is in no edition.
 TEST_P(VersionSinkContract, AfterStartOverNothingLeadsOnFromBefore) {
   write_first(1);
   const HeldVersion first = *sink().newest();
   write_next(2);
   sink().start_over();
   EXPECT_FALSE(sink().newest());
+  tensors.change(3, 50);
+  if (!is_feed()) whole->start_over();
   write_first(3);
   EXPECT_EQ(sink().newest()->version, 3U);
+  if (!is_feed()) return expect_stored(3);
   EXPECT_TRUE(step_from(first).needs_anchor);
 }
 
 // A publisher's epoch may rise while a version is coded.
 TEST_P(VersionSinkContract, AnEditionHasTheEpochOfTheTimeWhenItIsWritten) {
+  if (!is_feed()) return;  // records of a store have none
   write_first(1);
   const HeldVersion first = *sink().newest();
   Edition edition = make_next(2);
@@ -188,6 +251,7 @@ TEST_P(VersionSinkContract, OneThatIsFarBehindTakesOneStep) {
 
 // An anchor that was begun for one version leads to it, and the chain leads on.
 TEST_P(VersionSinkContract, AnAnchorGoesOnBesideLaterVersions) {
+  if (!is_feed()) return;
   write_first(1);
   const HeldVersion first = *sink().newest();
   body().session_feed().request_anchor();
@@ -211,6 +275,7 @@ TEST_P(VersionSinkContract, AnAnchorGoesOnBesideLaterVersions) {
 
 // Without what the update has replaced the bytes of the version are gone.
 TEST_P(VersionSinkContract, AnAnchorThatCannotGoOnIsOwedTheThirdTime) {
+  if (!is_feed()) return;
   write_first(1);
   for (int i = 0; i < 2; ++i) {
     EXPECT_FALSE(body().is_owed_anchor());
@@ -227,12 +292,32 @@ TEST_P(VersionSinkContract, AnAnchorThatCannotGoOnIsOwedTheThirdTime) {
   EXPECT_TRUE(body().store().has_newest_anchor());
 }
 
+// A store has versions of a publisher's life before, and none of them is what the next one leads on
+// from.
+TEST_P(VersionSinkContract, ABodyThatIsOpenedAgainHoldsNothing) {
+  if (is_feed()) return;
+  write_first(1);
+  write_next(2);
+  expect_stored(2);
+  stored.reset();
+  open_store();
+  EXPECT_FALSE(sink().newest());
+  EXPECT_EQ(stored->last(), 2U);
+  tensors.change(3, 50);
+  whole->start_over();
+  write_first(3);
+  EXPECT_EQ(sink().newest()->version, 3U);
+  expect_stored(3);
+}
+
 std::string sink_name(const testing::TestParamInfo<SinkBody>& info) {
+  if (info.param == SinkBody::kStore) return "Store";
   return info.param == SinkBody::kWholeModel ? "WholeModel" : "Parts";
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, VersionSinkContract,
-                         testing::Values(SinkBody::kWholeModel, SinkBody::kParts), sink_name);
+                         testing::Values(SinkBody::kWholeModel, SinkBody::kParts, SinkBody::kStore),
+                         sink_name);
 
 }  // namespace
 }  // namespace sparcl::replication
