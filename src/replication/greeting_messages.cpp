@@ -65,6 +65,7 @@ std::vector<std::byte> serialise(const Hello& hello) {
   out.write_bytes(hello.receipt);
   write_flag(out, hello.gives_bytes);
   write_flag(out, hello.takes_bytes);
+  write_flag(out, hello.only_told);
   return out.take();
 }
 
@@ -79,7 +80,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
            read_flag(in, hello.held_is_vouched) && read_flag(in, hello.tip_is_vouched) &&
            read_flag(in, hello.holds_copy) && read_latest(in, hello.latest) &&
            read_array(in, hello.receipt) && read_flag(in, hello.gives_bytes) &&
-           read_flag(in, hello.takes_bytes);
+           read_flag(in, hello.takes_bytes) && read_flag(in, hello.only_told);
   });
 }
 

@@ -25,7 +25,7 @@ constexpr std::size_t kMaxUpdatesAhead = 2;
 // The same up to the version of a PIN, if they are few bytes.
 constexpr std::size_t kMaxUpdatesToPin = 200;
 
-constexpr std::uint16_t kProtocolVersion = 9;
+constexpr std::uint16_t kProtocolVersion = 10;
 constexpr std::size_t kHeadBytes = 20;
 constexpr std::size_t kMaxChunkBytes = kLeafBytes;             // of an update, in one message
 constexpr std::size_t kMaxModelBytes = std::size_t{32} << 20;  // of a description of a model
@@ -170,6 +170,7 @@ struct Hello {
   bool gives_bytes = false;  // to others, all bytes of what it holds
   bool takes_bytes = false;  // to a publisher: it may be given them by a replica; to a replica: it
                              // was sent there for them
+  bool only_told = false;    // of new versions: it is sent no bytes, as it gets them elsewhere
 };
 
 // To one that comes from the same machine: sealed memory that holds these bytes. A replica that can

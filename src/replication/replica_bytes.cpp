@@ -317,7 +317,8 @@ bool ReplicaMachine::may_take_elsewhere() const {
 
 void ReplicaMachine::begin_taking() { writer_ = replica_phase::Restoring{}; }
 
-// What has come leads on from what was held before: it is asked for again.
+// What has come leads on from what was held before: it is asked for again. A replica that is only
+// told of versions has been sent nothing.
 void ReplicaMachine::on_taken(const HeldVersion& held) {
   writer_ = replica_phase::Resting{};
   bytes_ = replica_phase::Published{};
@@ -329,8 +330,8 @@ void ReplicaMachine::on_taken(const HeldVersion& held) {
   staged_.clear();
   transfer_ = replica_phase::NoUpdate{};
   comparison_.reset();
-  has_news_ = false;
-  must_begin_anew_ = true;
+  has_news_ = only_told_;
+  must_begin_anew_ = must_begin_anew_ || !only_told_;
 }
 
 void ReplicaMachine::begin_restoring() {

@@ -32,7 +32,8 @@ ReplicaMachine::ReplicaMachine(Options options, const UpstreamView& publisher,
       parent_view_(parent),
       held_{0, brought_hash},
       side_files_(options_.side_files),
-      freshness_(options_.max_age_s) {
+      freshness_(options_.max_age_s),
+      only_told_(options_.only_told) {
   staged_.reserve(kStagedRoom);  // so that an update goes back there without memory
   if (!options_.latest) return;
   latest_epoch_ = options_.latest->commit.epoch;
@@ -82,7 +83,7 @@ Hello ReplicaMachine::hello(UpstreamKind to, const HelloFacts& facts) {
   const auto* damaged = std::get_if<replica_phase::Damaged>(&bytes_);
   const bool to_publisher = to == UpstreamKind::kPublisher;
   const bool says_damage = to_publisher && damaged != nullptr && chain_length() == 0 &&
-                           !damaged->blocks.block_hashes.empty();
+                           !damaged->blocks.block_hashes.empty() && !only_told_;
   if (to_publisher) told_damage_.clear();
   if (says_damage) told_damage_ = serialise(damaged->blocks);
   const std::uint64_t stop = tell_stop();
@@ -109,7 +110,8 @@ Hello ReplicaMachine::hello(UpstreamKind to, const HelloFacts& facts) {
           to_publisher ? receipt_ : Receipt{},
           to_publisher && options_.gives_bytes && facts.port != 0,
           to_publisher ? options_.takes_bytes && !was_misled_
-                       : parent() != nullptr && parent()->giver.has_value()};
+                       : parent() != nullptr && parent()->giver.has_value(),
+          to_publisher && only_told_};
 }
 
 Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
@@ -139,6 +141,7 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
   announced_.clear();
   comparison_.reset();
   newest_ = welcome.newest;
+  if (only_told_) act(replica_action::WakeUser{});
   receipt_ = welcome.receipt;
   side_files_.on_welcome(welcome.epoch != publisher_epoch_);
   if (side_files_.is_on()) {
@@ -169,7 +172,18 @@ void ReplicaMachine::forget_other_epochs(std::uint64_t epoch) {
 }
 
 void ReplicaMachine::on_newest(UpstreamKind from, std::uint64_t version) {
-  if (from == UpstreamKind::kPublisher) newest_ = std::max(newest_, version);
+  if (from != UpstreamKind::kPublisher || version <= newest_) return;
+  newest_ = version;
+  if (only_told_) act(replica_action::WakeUser{});
+}
+
+// The publisher hears it by a new HELLO.
+void ReplicaMachine::on_only_told(bool only_told) {
+  if (std::exchange(only_told_, only_told) == only_told) return;
+  staged_.clear();
+  transfer_ = replica_phase::NoUpdate{};
+  comparison_.reset();
+  must_begin_anew_ = true;
 }
 
 // To the publisher, which counts; to a parent, which need not wait before it sends more.
@@ -216,6 +230,7 @@ Status ReplicaMachine::on_message(UpstreamKind from, MessageType type,
 // --- where updates come from ---
 
 Status ReplicaMachine::take_parent(const Parent& placed, double now) {
+  if (only_told_) return out_of_place(MessageType::kParent);
   placements_ = placed.number;
   if (!placed.address) {
     // Even if it has left its parent just now: the publisher waits for the answer to this message.

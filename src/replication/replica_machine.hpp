@@ -53,6 +53,7 @@ class ReplicaMachine {
     bool gives_bytes = false;          // all bytes of what is held, to replicas that have none
     bool takes_bytes = false;          // from such a replica
     std::optional<Digest256> side_files{};  // SubscriberOptions
+    bool only_told = false;                 // SubscriberOptions
   };
   ReplicaMachine(Options options, const UpstreamView& publisher, const UpstreamView& parent,
                  const Hash128& brought_hash);
@@ -116,6 +117,8 @@ class ReplicaMachine {
 
   // before: the version that next() can go back to; else why there is none.
   Status on_pin(std::uint64_t version, const std::optional<HeldVersion>& before, const char* why);
+  // Updates are not taken any more, or again: the publisher tells of versions only.
+  void on_only_told(bool only_told);
   // All updates up to this version are wanted now, though none of them is applied meanwhile. 0: as
   // many as usual.
   void on_want(std::uint64_t version);
@@ -314,6 +317,7 @@ class ReplicaMachine {
   RepeatedMessages warnings_;
   bool has_told_of_signatures_ = false;
   bool was_misled_ = false;  // by a giver: the publisher is to give all bytes
+  bool only_told_ = false;   // of versions: on_only_told()
 };
 
 }  // namespace sparcl::replication

@@ -80,7 +80,7 @@ Status ReplicaMachine::check_order(const Commit& commit) const {
 // The publisher's own connection, or a trusted key, says whether the update that a parent offers
 // exists.
 Status ReplicaMachine::on_plan(UpstreamKind from, Offer offer, double now) {
-  if (from != sender()) return out_of_place(MessageType::kOffer);
+  if (from != sender() || only_told_) return out_of_place(MessageType::kOffer);
   // A parent that replaces an offer before it was announced would never be found out.
   if (std::holds_alternative<replica_phase::AwaitsAnnouncement>(transfer_) && parent() != nullptr)
     return out_of_place(MessageType::kOffer);

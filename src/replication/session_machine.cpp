@@ -139,7 +139,8 @@ HeldVersion SessionMachine::held() const {
 std::uint64_t SessionMachine::acknowledged_version() const {
   if (!is_replica()) return 0;
   const ReplicaBytes& held = serving()->held;
-  const bool counts = held.is_ours && held.is_vouched && held.version.version <= given_.version;
+  const bool was_given = serving()->only_told || held.version.version <= given_.version;
+  const bool counts = held.is_ours && held.is_vouched && was_given;
   return counts ? held.version.version : 0;
 }
 

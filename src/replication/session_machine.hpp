@@ -194,6 +194,7 @@ class SessionMachine {
   void offer_next(Serving& at, double now);
   bool is_full(const Serving& at) const;
   void note_full(Serving& at, double now);
+  void tell_newest(Serving& at, std::uint64_t known);
   bool compare(Serving& at);
   bool offer_repair(Serving& at, double now);
   bool hand_over(Serving& at, const UpdateStore::Step& next, double now);

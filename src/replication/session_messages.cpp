@@ -270,6 +270,8 @@ SessionMachine::Serving SessionMachine::begin_serving(const Hello& hello) const 
   at.brought_hash = hello.tip.hash;
   at.may_say_damage = hello.damaged;
   at.takes_bytes = hello.takes_bytes;
+  at.only_told = hello.only_told;
+  if (at.only_told && store().newest()) at.told_newest = store().newest()->version;  // WELCOME
   const bool is_of_this_epoch = hello.latest.epoch == context_.epoch;
   if (hello.holds_copy) at.nearly = is_of_this_epoch ? hello.latest.version : 0;
   // A replica of another epoch drops the updates that wait there.
@@ -282,14 +284,14 @@ SessionMachine::Serving SessionMachine::begin_serving(const Hello& hello) const 
 }
 
 // Other replicas reach it at the address that it comes from, whatever it says. A replica of this
-// host takes nothing from other replicas.
+// host takes nothing from other replicas, and neither does one that is only told of versions.
 void SessionMachine::join(const Hello& hello, bool shares_memory) {
   const std::optional<net::NetAddress>& from = peer_.from;
   if (from && hello.port != 0) {
     serves_at_ = from;
     serves_at_->port = hello.port;
   }
-  if (fan_out() == nullptr || shares_memory) return;
+  if (fan_out() == nullptr || shares_memory || hello.only_told) return;
   fan_out()->join(id(), serves_at_.has_value(), hello.shares_memory ? from : std::nullopt, from,
                   hello.gives_bytes);
   fan_out()->holds(id(), acknowledged_version());
@@ -367,10 +369,13 @@ Status SessionMachine::take_ack(Serving& at, const Ack& ack, double now) {
     standing_ = Standing::kProven;
     act(session_action::Prove{});
   }
-  // A replica may repeat what it came with, of another publisher.
-  if (is_held && !is_ours && ack.held != at.held.version && ack.held != at.tip.version)
+  // A replica may repeat what it came with, of another publisher. One that is only told may hold
+  // anything.
+  if (is_held && !is_ours && !at.only_told && ack.held != at.held.version &&
+      ack.held != at.tip.version)
     context_.scores->note(score_key(), Offence::kFalseAck, now);
   if (is_ours) at.staged_version = std::max(at.staged_version, ack.held.version);
+  if (at.only_told && is_ours && standing_ == Standing::kNew) standing_ = Standing::kAnswered;
   const bool has_parent = std::holds_alternative<session_stage::HasParent>(at.stage);
   if (has_parent && !is_held) {  // else it was counted when it was sent
     at.tip = {ack.held, ack.is_vouched, is_ours};

@@ -103,6 +103,7 @@ struct Serving {  // a replica
   bool needs_anchor = false;         // no other update is of use to it
   bool may_say_damage = false;
   bool takes_bytes = false;  // HELLO; a publisher sends it to a giver once
+  bool only_told = false;    // HELLO: nothing is offered
   int refused_in_a_row = 0;
   std::uint64_t told_newest = 0;
   std::uint32_t placements = 0;  // PARENT messages until now

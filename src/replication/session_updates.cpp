@@ -122,10 +122,14 @@ bool SessionMachine::is_full(const Serving& at) const {
 // It has all updates that it may have before it applies one: it is told of the newest version.
 void SessionMachine::note_full(Serving& at, double now) {
   if (fan_out() == nullptr || !store().newest()) return;
-  const std::uint64_t newest = store().newest()->version;
-  fan_out()->held_up(id(), newest, now);
-  if (newest <= std::max(at.told_newest, at.tip.version.version) || waiting_bytes() >= kQueuedBytes)
-    return;
+  fan_out()->held_up(id(), store().newest()->version, now);
+  tell_newest(at, at.tip.version.version);
+}
+
+// It knows of the versions up to this one.
+void SessionMachine::tell_newest(Serving& at, std::uint64_t known) {
+  const std::uint64_t newest = store().newest() ? store().newest()->version : 0;
+  if (newest <= std::max(at.told_newest, known) || waiting_bytes() >= kQueuedBytes) return;
   at.told_newest = newest;
   send(MessageType::kAlive, Alive{newest});
 }
@@ -145,6 +149,7 @@ bool SessionMachine::offer_repair(Serving& at, double now) {
 
 void SessionMachine::offer_next(Serving& at, double now) {
   if (is_busy(at.stage)) return;
+  if (at.only_told) return tell_newest(at, 0);
   if (is_full(at)) return note_full(at, now);
   if (waiting_bytes() >= kQueuedBytes) return;  // it does not read
   if (fan_out() == nullptr && at.takes_bytes && !at.tip.is_vouched) return offer_given(at, now);

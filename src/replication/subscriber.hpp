@@ -66,6 +66,9 @@ struct SubscriberOptions {
   // shards, or zeros. The publisher's are then asked for. Nothing: none are.
   std::optional<Digest256> side_files;
 
+  // The publisher only tells of versions: bytes come by take_elsewhere(), until only_told(false).
+  bool only_told = false;
+
   double max_age_s = 0;  // since what is held was the newest version: then next() says so
                          // (Freshness); 0: any
   double sweep_s = 300;  // between two looks at all that is held; 0: none
@@ -103,6 +106,7 @@ class Subscriber final : private UpstreamOwner {
     bool by_repair = false;  // of blocks that were damaged: `changed` counts their elements
     std::uint64_t damaged_blocks = 0;  // the same, of bytes that this replica came with
     bool went_back = false;            // to the version before
+    bool from_store = false;           // by take_elsewhere()
     bool is_news() const { return updates > 0 || went_back; }
     double pause_s =
         0;  // in which the arrays were neither the old nor the new version; 0 with two sets of them
@@ -141,6 +145,18 @@ class Subscriber final : private UpstreamOwner {
   // and shows it. InvalidUsage: not now, because versions are pinned. The publisher is asked again
   // then, with this version.
   Result<Swap> take_elsewhere(const ElsewhereWriter& write);
+
+  // SubscriberOptions: from now on. The publisher hears it over a new connection.
+  void only_told(bool is_on);
+  struct Told {
+    bool is_connected = false;
+    std::uint64_t held = 0, newest = 0;  // Versions
+    double newest_at = 0;                // monotonic seconds: the publisher told of it
+    bool is_newer() const { return newest > held; }
+  };
+  Told told() const;
+  // Until the publisher tells of a newer version than this one, or next() has something.
+  void wait_until_told(std::uint64_t known, double seconds);
 
   struct Versions {
     std::uint64_t held = 0;    // 0: none yet
@@ -305,6 +321,7 @@ class Subscriber final : private UpstreamOwner {
   net::NameLookup lookup_;
   double looked_up_at_ = 0;
   bool has_warned_of_clear_ = false;
+  double newest_at_ = 0;
   Retry retry_;
 
   net::ServiceThread thread_;  // last: it ends first

@@ -1,4 +1,7 @@
-// Versions that do not come from the publisher: take_elsewhere().
+// Versions that do not come from the publisher: take_elsewhere(). The publisher may tell of them.
+
+#include <algorithm>
+#include <chrono>
 
 #include "src/base/caught_error.hpp"
 #include "src/model/device_tensors.hpp"
@@ -40,6 +43,26 @@ Result<Subscriber::Swap> Subscriber::write_elsewhere(const ElsewhereWriter& writ
   return write(written, held);
 } catch (...) {
   return caught_error("a version from elsewhere could not be written");
+}
+
+void Subscriber::only_told(bool is_on) {
+  const std::lock_guard one(using_);
+  const std::lock_guard lock(mutex_);
+  machine_.on_only_told(is_on);
+  wake_.wake();
+}
+
+Subscriber::Told Subscriber::told() const {
+  const std::lock_guard lock(mutex_);
+  return {publisher_.is_ready(), machine_.holds_published() ? machine_.held().version : 0,
+          machine_.newest(), newest_at_};
+}
+
+void Subscriber::wait_until_told(std::uint64_t known, double seconds) {
+  std::unique_lock lock(mutex_);
+  const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
+  (void)came_.wait_for(lock, limit,
+                       [&] { return machine_.has_reason() || machine_.newest() > known; });
 }
 
 }  // namespace sparcl::replication

@@ -59,6 +59,7 @@ ReplicaMachine::Options complete(ReplicaMachine::Options machine, const Replicat
   machine.max_age_s = options.max_age_s;
   machine.gives_bytes = machine.takes_bytes = options.gives_bytes;
   machine.side_files = options.side_files;
+  machine.only_told = options.only_told;
   return machine;
 }
 
@@ -94,6 +95,7 @@ Result<std::unique_ptr<Subscriber>> Subscriber::create(const ReplicatedState& st
             options.trust_path));
   }
   SubscriberOptions kept = options;
+  if (kept.only_told) kept.passes_on = kept.gives_bytes = kept.shares_memory = false;
   ReplicaCredentials credentials;
   if (options.credentials) {
     credentials = *options.credentials;

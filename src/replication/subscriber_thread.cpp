@@ -282,7 +282,9 @@ Hello Subscriber::hello(const Upstream& to) {
 }
 
 Status Subscriber::take_welcome(Upstream& from, const Welcome& welcome) {
+  const std::uint64_t before = machine_.newest();
   Status status = machine_.on_welcome(kind_of(from), welcome);
+  if (machine_.newest() > before) newest_at_ = net::monotonic_seconds();
   carry_out(clock_.now());
   return status;
 }
@@ -332,7 +334,9 @@ Status Subscriber::on_end(model::VersionSource& from, const UpdateName& update) 
 }
 
 void Subscriber::on_newest(const model::VersionSource& from, std::uint64_t version) {
+  const std::uint64_t before = machine_.newest();
   machine_.on_newest(kind_of(from), version);
+  if (machine_.newest() > before) newest_at_ = net::monotonic_seconds();
 }
 
 void Subscriber::on_closed(model::VersionSource& from, const Status& why, double now) {

@@ -117,6 +117,9 @@ TEST(Message, PartsOfMessagesAreNone) {
                                12,
                                true}),
                [](const auto& bytes) { return parse_hello(bytes); });
+  Hello told;
+  told.only_told = true;
+  EXPECT_TRUE(parse_hello(serialise(told))->only_told);
   expect_exact(
       serialise(Welcome{kProtocolVersion, "model", 1, 2, 3, "host", MemoryInvitation{4, 5, {}}}),
       [](const auto& bytes) { return parse_welcome(bytes); });

@@ -434,5 +434,55 @@ TEST(ReplicaMachine, UpdatesComeFromOneSideAtATime) {
   }
 }
 
+// --- a replica that is only told of versions ---
+
+TEST(ReplicaMachine, OneThatIsOnlyToldTakesNoUpdate) {
+  DrivenReplica replica;
+  replica.machine->on_only_told(true);
+  EXPECT_TRUE(replica.machine->must_begin_anew()) << "the publisher hears it by a HELLO";
+  replica.machine->on_begin_anew();
+  EXPECT_TRUE(replica.machine->hello(kPublisher, {}).only_told);
+  ASSERT_TRUE(replica.welcome(kPublisher).ok());
+  EXPECT_EQ(replica.offer(kPublisher, DrivenReplica::commit(0, 2)).code(), Code::kCorrupt);
+  EXPECT_EQ(replica.take_parent().code(), Code::kCorrupt);
+  replica.forget();
+  replica.machine->on_newest(kPublisher, 3);
+  EXPECT_TRUE(replica.was_asked<replica_action::WakeUser>());
+  EXPECT_EQ(replica.machine->newest(), 3U);
+  EXPECT_FALSE(replica.machine->has_reason()) << "next() has nothing";
+}
+
+TEST(ReplicaMachine, OneThatIsOnlyToldSaysWhatItHasTakenElsewhere) {
+  DrivenReplica replica;
+  replica.machine->on_only_told(true);
+  replica.machine->on_begin_anew();
+  ASSERT_TRUE(replica.welcome(kPublisher).ok());
+  replica.forget();
+  replica.machine->begin_taking();
+  replica.machine->on_taken(state_of(2));
+  EXPECT_FALSE(replica.machine->must_begin_anew());
+  replica.machine->on_turn();
+  EXPECT_EQ(replica.said(), (ReplicaSaid{{kPublisher, MessageType::kAck}}));
+  const Ack ack = *parse_ack(replica.last_content());
+  EXPECT_EQ(ack.held, state_of(2));
+  EXPECT_TRUE(ack.is_vouched);
+  // Updates again: from what it holds.
+  replica.machine->on_only_told(false);
+  EXPECT_TRUE(replica.machine->must_begin_anew());
+  replica.machine->on_begin_anew();
+  EXPECT_FALSE(replica.machine->hello(kPublisher, {}).only_told);
+  ASSERT_TRUE(replica.welcome(kPublisher, 3).ok());
+  EXPECT_TRUE(replica.offer(kPublisher, DrivenReplica::commit(2, 3)).ok());
+  EXPECT_TRUE(replica.machine->is_receiving());
+}
+
+TEST(ReplicaMachine, OneThatIsOnlyToldAsksForNoRepair) {
+  DrivenReplica replica;
+  replica.damage();
+  EXPECT_TRUE(replica.machine->hello(kPublisher, {}).damaged);
+  replica.machine->on_only_told(true);
+  EXPECT_FALSE(replica.machine->hello(kPublisher, {}).damaged);
+}
+
 }  // namespace
 }  // namespace sparcl::replication

@@ -250,6 +250,39 @@ TEST(SessionStages, ARequestOfWhatWasNotOfferedIsRefused) {
   }
 }
 
+TEST(SessionStages, AReplicaThatIsOnlyToldIsOfferedNothing) {
+  DrivenSession session;
+  Hello hello = session.hello(0);
+  hello.only_told = true;
+  hello.held_is_vouched = hello.tip_is_vouched = false;
+  EXPECT_EQ(session.hear(MessageType::kHello, hello), MessageTypes{MessageType::kWelcome});
+  session.machine->serve(session.now);
+  EXPECT_EQ(session.said(), MessageTypes{}) << "the WELCOME has told of version 2";
+  session.store.add(update_of(2, 3, 1000), update_of(3, 3, 0));
+  session.machine->serve(session.now);
+  EXPECT_EQ(session.said(), MessageTypes{MessageType::kAlive});
+  EXPECT_EQ(parse_alive(session.last_content)->version, 3U);
+  EXPECT_EQ(session.anchors_asked, 0);
+  EXPECT_EQ(session.machine->acknowledged_version(), 0U);
+  (void)session.hear(MessageType::kAck, Ack{AckStage::kHeld, version_of(3), true});
+  EXPECT_EQ(session.machine->acknowledged_version(), 3U) << "though it was not sent here";
+  EXPECT_TRUE(session.machine->has_answered());
+  EXPECT_FALSE(session.is_proven);
+  EXPECT_STREQ(session.machine->state(), "current");
+}
+
+TEST(SessionStages, AReplicaThatIsOnlyToldMayHoldAnythingAndCountsWithKnownBytesAlone) {
+  DrivenSession session;
+  Hello hello = session.hello(2);
+  hello.only_told = true;
+  (void)session.hear(MessageType::kHello, hello);
+  EXPECT_EQ(session.machine->acknowledged_version(), 2U);
+  for (int i = 0; i < 20; ++i)
+    (void)session.hear(MessageType::kAck, Ack{AckStage::kHeld, {2, {1, 2}}, true});
+  EXPECT_EQ(session.machine->acknowledged_version(), 0U) << "another state of that number";
+  EXPECT_EQ(session.context.scores->backed_off_s(session.machine->score_key(), session.now), 0);
+}
+
 TEST(SessionStages, APinIsObeyed) {
   DrivenSession session;
   session.become_idle();
