@@ -111,7 +111,9 @@ class Subscriber {
     std::uint64_t trust_threshold = 1;     // keys of trust_path that must have signed a version
     double max_age_s = 0;                  // next() throws sparclStale after that; 0: any age
     std::string certificates_path = {};    // folder, role replicate; empty: SPARCL_CERTIFICATES
-    const Store* store = nullptr;  // versions while the publisher is away; it may end before
+    const Store* store = nullptr;         // versions while the publisher is away; it may end before
+    bool from_store = false;              // always from there: the publisher only tells of versions
+    std::uint32_t store_patience_ms = 0;  // then the publisher sends them; 0: 5,000
   };
   Subscriber(const State& state, const std::string& address)
       : Subscriber(state, address, Options()) {}
@@ -128,6 +130,8 @@ class Subscriber {
     given.certificates_path =
         options.certificates_path.empty() ? nullptr : options.certificates_path.c_str();
     given.store = options.store == nullptr ? nullptr : options.store->get();
+    given.from_store = options.from_store ? sparclOn : sparclDefault;
+    given.store_patience_ms = options.store_patience_ms;
     given.record_path = options.record_path.empty() ? nullptr : options.record_path.c_str();
     if (*on_swap) {
       given.on_swap = [](std::uint64_t version, void* arg) {

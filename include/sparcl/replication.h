@@ -76,9 +76,8 @@ SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sp
 SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address,
                                                  size_t capacity);
 
-/** Publishes the tensors as a version.
- * Compares with the last version, or reads what sparclStateMark... named. Does not wait for
- * subscribers. The tensors may change when the call returns.
+/** Publishes the tensors as a version, compared with the last one or by sparclStateMark...
+ * Does not wait for subscribers. The tensors may change when the call returns.
  * @param version 1 or more, and larger than all versions before
  * @retval sparclInvalidUsage another publisher has taken over (witness_path)
  * @retval sparclTimeout the file system of witness_path has not answered for 10 s: nothing is
@@ -86,15 +85,13 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
 /** Waits until replicas hold a version, or a later one. Blocking, from any thread.
- * The count is advisory: it is the replicas' own word. A lost replica does not count; one that
- * ended by sparclSubscriberDestroy does.
+ * The count is the replicas' own word. A lost one does not count, a destroyed subscriber does.
  * @param acks replicas
  * @param seconds until sparclTimeout */
 SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version,
                                               int acks, double seconds);
 
-/** Counts replicas that are connected; advisory, as in sparclPublisherWait. From any thread. One
- * that has ended does not count.
+/** Counts replicas that are connected, by their own word: advisory. From any thread.
  * @param connected written: connected replicas; may be NULL
  * @param holding written: those that hold `version` or a later one; may be NULL */
 SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version,
@@ -128,8 +125,8 @@ typedef struct {
   size_t size;
   const char* model_id;    /**< of the publisher; NULL: "" */
   const char* trust_path;  /**< file of public keys, read again when it changes: trust_threshold of
-                              them must have signed a version of model_id, which is required. NULL:
-                              the key of secret_path, or none */
+                              them must have signed a version of model_id, which is required.
+                              NULL: the key of secret_path, or none */
   const char* record_path; /**< with trust_path or secret_path: keeps the last version, so that the
                               next subscriber refuses older ones; NULL: none */
   void (*on_swap)(uint64_t version, void* arg); /**< called inside the call that shows a
@@ -150,11 +147,15 @@ typedef struct {
   sparclStore_t store; /**< sparclSubscriberNext takes newer versions from there while the publisher
                           cannot be reached. It may be closed. Not with record_path; with
                           credentials it needs trust_path. NULL: none */
+  sparclToggle_t from_store; /**< on: versions come from store, and the publisher only tells of them
+                                  (docs/guides/stores.md). Prepare, NextGroup and Pin are refused */
+  uint32_t store_patience_ms; /**< with from_store: a version that store does not have by then comes
+                                   from the publisher; 0: 5,000 */
 } sparclSubscriberOptions_t;
 #define SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER                                                      \
   {                                                                                                \
     sizeof(sparclSubscriberOptions_t), NULL, NULL, NULL, NULL, NULL, sparclDefault, sparclDefault, \
-        NULL, 0, 0, NULL, NULL                                                                     \
+        NULL, 0, 0, NULL, NULL, sparclDefault, 0                                                   \
   }
 
 /** Starts a subscriber, which connects to a publisher and connects again after each failure.
@@ -169,7 +170,7 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
 
 /** Waits for a newer version and writes it to the tensors. Blocking.
  * Only this call, sparclSubscriberCommit and sparclSubscriberNextGroup write the tensors. After an
- * error they are unchanged.
+ * error they are unchanged, and the subscriber goes on: call again.
  * @param seconds until sparclTimeout
  * @param version written: the version that the tensors now hold; may be NULL
  * @retval sparclTimeout no newer version came in time
@@ -181,9 +182,7 @@ SPARCL_API sparclResult_t sparclSubscriberCreate(sparclSubscriber_t* subscriber,
  * @retval sparclCorrupt tensors were damaged; their blocks are fetched again
  * @retval sparclWrongBase an update did not fit; another one is fetched
  * @retval sparclStale the version may be older than max_age_s; returned at once, again each
- *   max_age_s, and in place of sparclTimeout
- *
- * The subscriber goes on after an error: call again. */
+ *   max_age_s, and in place of sparclTimeout */
 SPARCL_API sparclResult_t sparclSubscriberNext(sparclSubscriber_t subscriber, double seconds,
                                                uint64_t* version);
 

@@ -94,7 +94,9 @@ struct sparclPublisher {
 // it.
 namespace sparcl::api {
 Status note_swap(sparclSubscriber& subscriber, const Result<replication::Subscriber::Swap>& swap);
-}
+// InvalidUsage: the publisher only tells it of versions, which come from its store.
+Status check_takes_updates(const sparclSubscriber& subscriber, const char* call);
+}  // namespace sparcl::api
 
 struct sparclSubscriber {
   sparcl::api::OwnHandle<sparclSubscriber> handle{this};

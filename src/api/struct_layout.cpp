@@ -120,6 +120,7 @@ static_assert(has_no_padding(&Subscriber::size, &Subscriber::model_id, &Subscrib
                              &Subscriber::double_buffer, &Subscriber::relay,
                              &Subscriber::secret_path, &Subscriber::trust_threshold,
                              &Subscriber::max_age_s, &Subscriber::certificates_path,
-                             &Subscriber::store));
+                             &Subscriber::store, &Subscriber::from_store,
+                             &Subscriber::store_patience_ms));
 
 }  // namespace sparcl::api::struct_layout

@@ -29,8 +29,10 @@ Result<SubscriberOptions> read_subscriber_options(const sparclSubscriberOptions_
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.double_buffer", all.double_buffer));
   SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.relay", all.relay));
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_toggle("options.from_store", all.from_store));
   SubscriberOptions options;
   options.double_buffer = all.double_buffer == sparclOn;
+  options.only_told = all.from_store == sparclOn;
   if (all.model_id != nullptr) options.model_id = all.model_id;
   if (all.trust_path != nullptr &&
       *all.trust_path == '\0')  // an unset variable must not turn signatures off
@@ -90,6 +92,14 @@ Result<std::unique_ptr<sparcl::api::StoreFallback>> open_fallback(
   std::unique_ptr<sparcl::api::StoreFallback> made;
   sparclSubscriberOptions_t all = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
+  if (all.store == nullptr && (options.only_told || all.store_patience_ms != 0))
+    return Status(Code::kInvalidArgument,
+                  "options.from_store and store_patience_ms are for a subscriber with a store: set "
+                  "options.store");
+  if (all.store_patience_ms != 0 && !options.only_told)
+    return Status(
+        Code::kInvalidArgument,
+        "options.store_patience_ms is for a subscriber with options.from_store: set both");
   if (all.store == nullptr) return made;
   const Held<sparclStore> store(all.store, "options.store");
   SPARCL_RETURN_IF_ERROR(store.status());
@@ -113,8 +123,11 @@ Result<std::unique_ptr<sparcl::api::StoreFallback>> open_fallback(
                   "leave one of them out");
   SPARCL_ASSIGN_OR_RETURN(auto objects,
                           sparcl::store::open_store(store->url, sparcl::store::Missing::kIsMade));
-  made = std::make_unique<sparcl::api::StoreFallback>(std::move(objects), store->options.trust,
-                                                      store->options.keep.lease_s);
+  sparcl::api::StoreFallback::Options from{.trust = store->options.trust,
+                                           .lease_s = store->options.keep.lease_s,
+                                           .is_first = options.only_told};
+  if (all.store_patience_ms != 0) from.patience_s = all.store_patience_ms / 1e3;
+  made = std::make_unique<sparcl::api::StoreFallback>(std::move(objects), std::move(from));
   return made;
 }
 
@@ -165,6 +178,7 @@ Result<std::uint64_t> prepare_once(Subscriber& subscriber, double seconds) {
 }
 
 Status prepare(sparclSubscriber& subscriber, double seconds, std::uint64_t* version) {
+  SPARCL_RETURN_IF_ERROR(sparcl::api::check_takes_updates(subscriber, "sparclSubscriberPrepare"));
   if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "seconds is NaN");
   SPARCL_ASSIGN_OR_RETURN(
       const std::uint64_t prepared,
@@ -202,6 +216,15 @@ Status sparcl::api::note_swap(sparclSubscriber& subscriber, const Result<Subscri
   state.version = swap->version;
   state.is_torn = false;
   return {};
+}
+
+Status sparcl::api::check_takes_updates(const sparclSubscriber& subscriber, const char* call) {
+  if (subscriber.fallback == nullptr || !subscriber.fallback->is_first()) return {};
+  return Status(
+      Code::kInvalidUsage,
+      fmt::format("this subscriber has the option from_store, and {} needs updates of the "
+                  "publisher: use sparclSubscriberNext, or leave from_store out",
+                  call));
 }
 
 extern "C" {
@@ -248,8 +271,10 @@ sparclResult_t sparclSubscriberTensor(sparclSubscriber_t subscriber, size_t i, c
 }
 
 sparclResult_t sparclSubscriberPin(sparclSubscriber_t subscriber, uint64_t version) {
-  return with_subscriber(__func__, subscriber,
-                         [&](const sparclSubscriber& own) { return own.subscriber->pin(version); });
+  return with_subscriber(__func__, subscriber, [&](sparclSubscriber& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(sparcl::api::check_takes_updates(own, "sparclSubscriberPin"));
+    return own.subscriber->pin(version);
+  });
 }
 
 sparclResult_t sparclSubscriberDestroy(sparclSubscriber_t subscriber) {

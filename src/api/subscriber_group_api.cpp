@@ -204,6 +204,7 @@ sparclResult_t next_group(sparclComm& comm, sparclSubscriber_t subscriber, doubl
                      "another one in the child of fork()");
   if (refusal.ok() && std::isnan(seconds))
     refusal = Status(Code::kInvalidArgument, "seconds is NaN");
+  if (refusal.ok()) refusal = check_takes_updates(*held, kName);
   sparclSubscriber* const own = refusal.ok() ? held.get() : nullptr;
   return GroupCommit(comm, own, in_call(kName, std::move(refusal)), seconds).run(version);
 }

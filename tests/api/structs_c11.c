@@ -25,7 +25,7 @@ ENDS_WITH(sparclPublisherOptions_t, store);
 ENDS_WITH(sparclStoreOptions_t, chain);
 ENDS_WITH(sparclStoreKeep_t, bytes);
 ENDS_WITH(sparclStorePruned_t, waiting);
-ENDS_WITH(sparclSubscriberOptions_t, store);
+ENDS_WITH(sparclSubscriberOptions_t, store_patience_ms);
 
 /* Enums are as wide as int: their ...ForceInt members see to it. */
 #define IS_INT(type) _Static_assert(sizeof(type) == sizeof(int), #type)
