@@ -43,7 +43,8 @@ TEST(ReplicationProgram, MakesTheLastFileOfThreeByteForByte) {
   const json held = subscriber.lines()[0];
   EXPECT_THAT(keys_of(held), ::testing::UnorderedElementsAre(
                                  "ok", "version", "hash", "changed", "updates", "elements", "bytes",
-                                 "bytes_dense", "pause_ms", "source", "damaged_blocks"));
+                                 "bytes_dense", "pause_ms", "source", "damaged_blocks",
+                                 "from_store"));
   EXPECT_EQ(held["hash"], last["hash"]);
   EXPECT_EQ(held["source"], "anchor");
   EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();

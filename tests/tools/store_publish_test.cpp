@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/temp_folder.hpp"
-#include "tests/tools/background_program.hpp"
 #include "tests/tools/tools_support.hpp"
+#include "tests/tools/training_program.hpp"
 
 namespace sparcl::test {
 namespace {
@@ -301,6 +301,83 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
       run_program({"subscribe", url_, "-o", at("f.safetensors"), "--timeout", "0.2"});
   EXPECT_EQ(empty.exit_code, 1);
   EXPECT_THAT(empty.err, HasSubstr("there is no version yet"));
+}
+
+// --- a store beside a publisher ---
+
+TEST(StoreBeside, ThePublisherTellsOfVersionsAndTheStoreGivesThem) {
+  Training training;
+  const std::string url = "file:" + (training / "store"), out = training / "out";
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched(), "--store", url}));
+  const std::string address = publisher.address();
+  BackgroundProgram subscriber(
+      subscribe(address, out, {"--store", url, "--from-store", "--store-patience", "60"}));
+  for (int step = 1; step <= 3; ++step) {
+    if (step > 1) training.write(step);
+    const nlohmann::json line = subscriber.version(static_cast<std::uint64_t>(step));
+    ASSERT_FALSE(line.is_null()) << subscriber.err();
+    EXPECT_EQ(line["from_store"], true);
+    EXPECT_EQ(line["source"], step == 1 ? "anchor" : "delta");
+    expect_same(out, training.path(step));
+  }
+  EXPECT_TRUE(soon([&] {
+    const nlohmann::json status = run_program({"status", address, "--json"}).json();
+    return status["replicas"][0]["version"] == 3;
+  }));
+  const nlohmann::json replica = run_program({"status", address, "--json"}).json()["replicas"][0];
+  EXPECT_EQ(replica["state"], "current");
+  EXPECT_LT(replica["bytes_sent"], 3000);
+  // A reader that starts again while the publisher is away; its FILE is a version of the store.
+  EXPECT_EQ(subscriber.end_by(SIGTERM), 0) << subscriber.err();
+  EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();
+  training.write(4);
+  ASSERT_EQ(run_program({"publish", training.path(4), "--store", url}).exit_code, 0);
+  BackgroundProgram alone(
+      subscribe(address, out, {"--store", url, "--from-store", "--until", "4"}));
+  EXPECT_EQ(alone.exit_code(), 0) << alone.err();
+  EXPECT_EQ(alone.version(4)["source"], "delta") << "what FILE holds is not read again";
+  expect_same(out, training.path(4));
+}
+
+TEST(StoreBeside, ReadersWithASecretTakeSignedVersionsFromTheStore) {
+  Training training;
+  const std::string url = "file:" + (training / "store"), out = training / "out",
+                    secret = training / "secret", key = training / "key";
+  ASSERT_EQ(run_program({"secret", "-o", secret}).exit_code, 0);
+  ASSERT_EQ(run_program({"keygen", "-o", key}).exit_code, 0);
+  training.write(1);
+  BackgroundProgram publisher(publish({"--watch", training.watched(), "--store", url, "--secret",
+                                       secret, "--key", key, "--model-id", "policy"}));
+  BackgroundProgram subscriber(
+      subscribe(publisher.address(), out,
+                {"--store", url, "--from-store", "--store-patience", "60", "--secret",
+                 secret + ".replicate", "--trust", key + ".pub", "--model-id", "policy"}));
+  ASSERT_FALSE(subscriber.version(1).is_null()) << subscriber.err();
+  training.write(2);
+  const nlohmann::json second = subscriber.version(2);
+  ASSERT_FALSE(second.is_null()) << subscriber.err();
+  EXPECT_EQ(second["from_store"], true);
+  EXPECT_EQ(second["source"], "delta");
+  expect_same(out, training.path(2));
+}
+
+TEST(StoreBeside, OptionsThatDoNotFitAreNamed) {
+  TempFolder folder;
+  const std::string out = folder / "out", url = "file:" + (folder / "store");
+  const auto refusal = [&](std::vector<std::string> more) {
+    const ProgramRun run = run_program(subscribe("127.0.0.1:1", out, std::move(more)));
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    return run.err;
+  };
+  EXPECT_THAT(refusal({"--from-store"}), HasSubstr("needs --store URL"));
+  EXPECT_THAT(refusal({"--store", url, "--store-patience", "1"}), HasSubstr("--from-store"));
+  EXPECT_THAT(refusal({"--store", "folder"}), HasSubstr("'folder' is no store"));
+  EXPECT_THAT(refusal({"--store", url, "--tensors", "a"}), HasSubstr("whole models"));
+  EXPECT_THAT(refusal({"--store", url, "--secret", "s"}), HasSubstr("needs --trust KEYFILE"));
+  const ProgramRun follows = run_program({"subscribe", url, "-o", out, "--store", url});
+  EXPECT_EQ(follows.exit_code, 2);
+  EXPECT_THAT(follows.err, HasSubstr("a store is followed"));
 }
 
 }  // namespace

@@ -96,6 +96,9 @@ Result<std::optional<PublishedModel>> wait_for_model(ModelQuestion question) {
     if (model.ok()) return std::optional(std::move(*model));
     if (is_final) return model.status();
     waiting.tell(model.status());
+    if (question.elsewhere && !is_refusal(model.status().code())) {
+      if (std::optional<PublishedModel> found = question.elsewhere()) return found;
+    }
     const double pause = std::min(pause_s, deadline - net::monotonic_seconds());
     if (pause < kMinPatience)
       return given_up(waiting.why(), question.timeout_s);  // there is no time for an answer

@@ -23,6 +23,8 @@ struct ModelQuestion {
   // Called once a second. True: `trusted`, `latest` and `security` are new, and the publisher is
   // asked at once. Empty: they stay.
   std::function<bool(ModelQuestion&)> renew;
+  // Asked while there is no publisher. Empty: nothing else has the model.
+  std::function<std::optional<PublishedModel>()> elsewhere = {};
 };
 
 // Nothing if a stop was asked for. Refusals and unusable answers are printed, and asked for again

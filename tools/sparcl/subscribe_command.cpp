@@ -19,11 +19,13 @@
 #include "tools/sparcl/kept_record.hpp"
 #include "tools/sparcl/metrics_page.hpp"
 #include "tools/sparcl/model_wait.hpp"
+#include "tools/sparcl/notice_options.hpp"
 #include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/progress.hpp"
 #include "tools/sparcl/replica_file.hpp"
 #include "tools/sparcl/shell_command.hpp"
 #include "tools/sparcl/signals.hpp"
+#include "tools/sparcl/store_beside.hpp"
 #include "tools/sparcl/store_follower.hpp"
 #include "tools/sparcl/subscriber_report.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
@@ -52,16 +54,23 @@ struct SubscribeOptions {
   double poll_s = 1;  // of a store
   bool may_roll_back = false;
   MetricsPlace metrics;
+  StoreBeside beside;
+
+  StoreBesideTrust beside_trust() const {
+    return {model_id.value_or(""), subscriber.trust_path, subscriber.trust_threshold};
+  }
 };
 
 // Keeps the file up to date with the subscriber.
 class Keeper {
  public:
+  // store: of --store; nullptr: none.
   Keeper(const SubscribeOptions& options, replication::Subscriber& subscriber,
-         const ModelMemory& memory, ReplicaFile& file, KeptRecord& record, SwapCounts& counts,
-         EngineNotice& notice, bool as_json)
+         api::StoreFallback* store, const ModelMemory& memory, ReplicaFile& file,
+         KeptRecord& record, SwapCounts& counts, EngineNotice& notice, bool as_json)
       : options_(options),
         subscriber_(subscriber),
+        store_(store),
         memory_(memory),
         file_(file),
         record_(record),
@@ -73,7 +82,7 @@ class Keeper {
   // No message from the network ends it.
   Status run() {
     while (!stop_is_asked() && !is_done_) {
-      const Result<replication::Subscriber::Swap> swap = subscriber_.next(kStopLookSeconds);
+      const Result<replication::Subscriber::Swap> swap = next();
       const double now = net::monotonic_seconds();
       show_progress();
       if (swap.ok()) tell_of_blocks(*swap);
@@ -98,6 +107,11 @@ class Keeper {
   }
 
  private:
+  Result<replication::Subscriber::Swap> next() {
+    return store_ != nullptr ? store_->next(subscriber_, kStopLookSeconds)
+                             : subscriber_.next(kStopLookSeconds);
+  }
+
   // Files beside the shards may come after their version: the folder is written again.
   void look_at_side_files() {
     if (arrived_.version != 0 || written_.version == 0) return;
@@ -201,6 +215,7 @@ class Keeper {
 
   const SubscribeOptions& options_;
   replication::Subscriber& subscriber_;
+  api::StoreFallback* store_;
   const ModelMemory& memory_;
   ReplicaFile& file_;
   KeptRecord& record_;
@@ -247,6 +262,8 @@ Result<std::optional<PublishedModel>> ask_until_answered(SubscribeOptions& optio
   question.timeout_s = options.timeout_s;
   renewed.fill(question);
   question.renew = renewed;
+  if (options.beside.is_on())
+    question.elsewhere = [&] { return model_beside(options.beside, options.beside_trust()); };
   return wait_for_model(std::move(question));
 }
 
@@ -290,9 +307,16 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
                            status.message()));
   }
   SPARCL_RETURN_IF_ERROR(notice->check_output(options.output, model.layout.is_folder));
-  tell_of_damage(options.output, file, *record);
+  if (!options.beside.is_on()) tell_of_damage(options.output, file, *record);
   options.subscriber.holds_copy = file.holds().has_value();
   options.subscriber.side_files = file.side_digest();
+  options.subscriber.only_told = options.beside.is_first;
+  std::unique_ptr<api::StoreFallback> store;
+  if (options.beside.is_on()) {
+    StoreBesideTrust trust = options.beside_trust();
+    trust.model_id = model.model_id;
+    SPARCL_ASSIGN_OR_RETURN(store, open_beside(options.beside, trust, file.holds()));
+  }
   const Result<std::unique_ptr<replication::Subscriber>> subscriber =
       replication::Subscriber::create((*memory)->view(), options.address, options.subscriber);
   if (!subscriber.ok()) return subscriber.status();
@@ -306,7 +330,9 @@ Status run_subscribe(SubscribeOptions options, bool as_json) {
     page = std::move(*opened);
     print_note(fmt::format("metrics at {}", page->address()));
   }
-  return Keeper(options, **subscriber, **memory, file, *record, counts, *notice, as_json).run();
+  return Keeper(options, **subscriber, store.get(), **memory, file, *record, counts, *notice,
+                as_json)
+      .run();
 }
 
 std::string address_fault(const std::string& text) {
@@ -318,8 +344,9 @@ std::string address_fault(const std::string& text) {
 // readers.
 void check_store_options(const CLI::App& app) {
   const bool has_page = app.count("--metrics") > 0;
-  for (const char* const name : {"--tensors", "--slice", "--max-age", "--secret",
-                                 "--allow-rollback", "--certificates", "--insecure"}) {
+  for (const char* const name :
+       {"--tensors", "--slice", "--max-age", "--secret", "--allow-rollback", "--store",
+        "--from-store", "--certificates", "--insecure"}) {
     const bool is_of_page =
         std::string_view(name) == "--certificates" || std::string_view(name) == "--insecure";
     if (app.count(name) > 0 && !(is_of_page && has_page))
@@ -350,25 +377,6 @@ std::string publisher_fault(const std::string& text) {
   return fault.empty() && net::parse_host_port(text)->port == 0
              ? "port 0 names no publisher: give the port that the publisher prints"
              : fault;
-}
-
-std::string notice_fault(const std::string& text) {
-  return EngineTarget::parse(text).status().message();
-}
-
-void add_notices(CLI::App& app, SubscribeOptions& options) {
-  app.add_option("--notify", options.notices,
-                 "tell an engine of each version that FILE has come to: it pauses, reads FILE "
-                 "and resumes. vllm:URL, sglang:URL or exec:CMD; may be given more than once. "
-                 "SPARCL_ENGINE_API_KEY is sent as its key")
-      ->type_name("TARGET")
-      ->check(notice_fault, "", "")
-      ->take_all();
-  app.add_option("--notify-timeout", options.notice.timeout_s,
-                 "of each request to an engine (default: 600)")
-      ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.1, kMaxSeconds));
 }
 
 }  // namespace
@@ -439,7 +447,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "run by /bin/sh each time FILE has come to a version. SUBSCRIBED_VERSION and "
                  "SUBSCRIBED_FILE are in its environment")
       ->type_name("CMD");
-  add_notices(app, *options);
+  add_notices(app, options->notices, options->notice);
   app.add_option("--metrics", options->metrics.where,
                  "figures for Prometheus at http://HOST:PORT/metrics, once the model is known. "
                  "With --certificates at https://, for readers with a certificate")
@@ -456,6 +464,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("SECONDS")
       ->transform(no_nan())
       ->check(CLI::Range(0.01, kMaxSeconds));
+  add_store_beside(app, options->beside);
   app.parse_complete_callback([&app, options] {
     for (const std::string& text : options->notices)
       options->notice.targets.push_back(*EngineTarget::parse(text));
@@ -463,6 +472,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       check_store_options(app);
     else
       take_credentials(options->subscriber.secret_path, options->subscriber.certificates_path);
+    check_store_beside(app, options->subscriber.has_proof(),
+                       !options->subscriber.trust_path.empty());
     options->metrics.certificates_path = options->subscriber.certificates_path;
     options->metrics.check();
     if (options->subscriber.max_age_s > 0 && !options->subscriber.has_proof())

@@ -71,12 +71,14 @@ void print_line(const Arrived& arrived, const ModelMemory& memory, bool as_json)
                   {"bytes_dense", memory.byte_count()},
                   {"damaged_blocks", arrived.damaged_blocks},
                   {"pause_ms", std::round(arrived.pause_s * 1e6) / 1e3},
-                  {"source", source}};
+                  {"source", source},
+                  {"from_store", arrived.from_store}};
   print_news(as_json, json,
-             fmt::format("version {}: {}, {} of {} ({}), pause {:.3f} ms, {}\n", arrived.version,
+             fmt::format("version {}: {}, {} of {} ({}{}), pause {:.3f} ms, {}\n", arrived.version,
                          changes_text(arrived, memory.view().map->element_count()),
                          human_bytes(arrived.bytes), human_bytes(memory.byte_count()), source,
-                         arrived.pause_s * 1e3, to_hex(arrived.hash)));
+                         arrived.from_store ? " of the store" : "", arrived.pause_s * 1e3,
+                         to_hex(arrived.hash)));
 }
 
 }  // namespace sparcl::tool

@@ -37,6 +37,7 @@ struct Arrived {
   bool by_anchor = false;
   bool by_repair = false;
   std::uint64_t damaged_blocks = 0;
+  bool from_store = false;   // the last of them
   bool is_of_files = false;  // beside the shards: the version was written before
   double since = 0;          // the first of them has come
 
@@ -48,6 +49,7 @@ struct Arrived {
     updates += swap.updates;
     pause_s += swap.pause_s;
     by_anchor = by_anchor || swap.by_anchor;
+    from_store = swap.from_store;
     by_repair = by_repair || swap.by_repair;
     damaged_blocks += swap.damaged_blocks;
   }
