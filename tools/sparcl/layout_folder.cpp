@@ -6,9 +6,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "src/base/folder_list.hpp"
 #include "src/model/checkpoint_writer.hpp"
 #include "src/model/files/converter.hpp"
+#include "src/net/socket.hpp"
 #include "tools/sparcl/part_choice.hpp"
+#include "tools/sparcl/version_folder.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -16,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kScheme = "file:", kFolderPrefix = "weight_v";
+// With readers. ModelExpress replays up to 64 versions for an engine that begins.
+constexpr std::uint64_t kAnchorEvery = 64;
 constexpr const char* kLayouts[] = {"hf-xor", "hf-xor_xxh3", "hf-overwrite"};
 
 // A complete version has an index, which is its marker, also if it is one file.
@@ -37,7 +42,7 @@ model::Layout with_index(const model::Layout& layout, const model::Schema& schem
 std::span<const char* const> LayoutFolder::layouts() { return kLayouts; }
 
 std::string LayoutFolder::folder_of(std::uint64_t version) const {
-  return (fs::path(path_) / fmt::format("{}{:06}", kFolderPrefix, version)).string();
+  return (fs::path(path_) / weight_folder_name(version)).string();
 }
 
 Result<std::unique_ptr<VersionStore>> LayoutFolder::open(const StoreChoice& choice) {
@@ -49,30 +54,52 @@ Result<std::unique_ptr<VersionStore>> LayoutFolder::open(const StoreChoice& choi
   const std::string path = choice.url.substr(kScheme.size());
   std::error_code error;
   fs::create_directories(path, error);
-  std::uint64_t newest = 0;
-  for (fs::directory_iterator each(path, error), end; !error && each != end;
-       each.increment(error)) {
-    const std::string name = each->path().filename().string();
-    if (name.starts_with(kFolderPrefix))
-      newest = std::max(newest, model::version_in(name).value_or(0));
-  }
   if (error)
     return Status(Code::kSystemError,
                   fmt::format("{}: the folder cannot be used: {}", path, error.message()));
-  return std::unique_ptr<VersionStore>(
-      new LayoutFolder(path, *model::find_folder_format(choice.layout), newest));
+  std::uint64_t anchor_every = choice.anchor_every;
+  if (anchor_every == 0 && !choice.readers.empty()) anchor_every = kAnchorEvery;
+  std::unique_ptr<LayoutFolder> made(
+      new LayoutFolder(path, *model::find_folder_format(choice.layout), anchor_every));
+  SPARCL_RETURN_IF_ERROR(made->begin(choice.readers));
+  return std::unique_ptr<VersionStore>(std::move(made));
 }
 
-Result<VersionStore::Stored> LayoutFolder::write_complete(
-    std::uint64_t version, const ModelMemory& memory, const model::Layout& layout,
-    std::span<const model::SideFile> side_files) const {
+// Finds the newest version, and removes what an earlier process would have removed.
+Status LayoutFolder::begin(const std::vector<std::string>& readers) {
+  SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
+  for (const std::string& name : names) {
+    if (name.starts_with(kFolderPrefix))
+      first_version_ = std::max(first_version_, model::version_in(name).value_or(0));
+  }
+  remove_hidden_versions(path_);
+  if (readers.empty()) return {};
+  removal_.emplace(path_, readers);
+  SPARCL_RETURN_IF_ERROR(removal_->open());
+  removed_ = removal_->remove(net::monotonic_seconds());
+  return {};
+}
+
+// A change cannot carry files beside the shards.
+bool LayoutFolder::is_complete_due(const SideFileSet& side_files) const {
+  return version_ == 0 || held_.empty() || side_files.digest != side_digest_ ||
+         (anchor_every_ > 0 && change_count_ + 1 >= anchor_every_);
+}
+
+Result<VersionStore::Stored> LayoutFolder::write_complete(std::uint64_t version,
+                                                          const ModelMemory& memory,
+                                                          const model::Layout& layout,
+                                                          const SideFileSet& side_files) {
   const model::Layout complete = with_index(layout, memory.schema());
-  SPARCL_RETURN_IF_ERROR(
-      model::write_checkpoint(folder_of(version), complete, memory.tensors(), nullptr, side_files));
+  SPARCL_RETURN_IF_ERROR(model::write_checkpoint(folder_of(version), complete, memory.tensors(),
+                                                 nullptr, side_files.files));
+  SPARCL_RETURN_IF_ERROR(held_.take(*memory.view().map, memory.view().arrays));
+  side_digest_ = side_files.digest;
+  change_count_ = 0;
   Stored stored;
   stored.bytes = memory.byte_count();
   stored.changed = memory.view().map->element_count();
-  stored.is_first = true;
+  stored.is_complete = true;
   return stored;
 }
 
@@ -94,24 +121,27 @@ Result<VersionStore::Stored> LayoutFolder::write_change(std::uint64_t version,
   stored.bytes = written.bytes;
   stored.changed = change.changed();
   model::apply_tensors(change, memory.schema(), held_.arrays());
+  ++change_count_;
   return stored;
 }
 
 Result<VersionStore::Stored> LayoutFolder::publish(std::uint64_t version, const ModelMemory& memory,
                                                    const Hash128&, const model::Layout& layout,
-                                                   std::span<const model::SideFile> side_files,
+                                                   const SideFileSet& side_files,
                                                    bool has_settled) {
   Stored stored;
   stored.was_there = version <= first_version_;
   stored.waits = !stored.was_there && first_version_ > 0 && version_ == 0 && !has_settled;
   if (stored.was_there || stored.waits) return stored;
-  if (version_ != 0) {
-    SPARCL_ASSIGN_OR_RETURN(stored, write_change(version, memory));
-  } else {
+  if (is_complete_due(side_files)) {
     SPARCL_ASSIGN_OR_RETURN(stored, write_complete(version, memory, layout, side_files));
-    SPARCL_RETURN_IF_ERROR(held_.take(*memory.view().map, memory.view().arrays));
+  } else {
+    SPARCL_ASSIGN_OR_RETURN(stored, write_change(version, memory));
   }
   version_ = version;
+  if (!removal_) return stored;
+  removal_->add(version, stored.is_complete);
+  stored.removed = removal_->remove(net::monotonic_seconds());
   return stored;
 }
 

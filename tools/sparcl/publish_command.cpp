@@ -11,6 +11,7 @@
 #include "src/net/host_port.hpp"
 #include "src/replication/model_id.hpp"
 #include "tools/number_checks.hpp"
+#include "tools/sparcl/acknowledgement.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/credentials.hpp"
@@ -39,6 +40,7 @@ struct PublishOptions {
   std::optional<std::uint64_t> first_version;
   std::string version_from = "count";  // or "name"
   MetricsPlace metrics;
+  std::string reader;  // which acknowledges what it has read from the folder; "": none
 };
 
 // Checked before anything is published: an error in the last file must not be found after hours.
@@ -179,12 +181,21 @@ std::string default_state_path(const std::string& folder) {
   return (path / "sparcl" / "publisher").string();
 }
 
+// Before the first version.
+void report_removed(const std::optional<RemovedVersions>& removed, bool as_json) {
+  if (!removed || removed->versions == 0) return;
+  print_news(
+      as_json, {{"removed_versions", removed->versions}, {"removed_bytes", removed->bytes}},
+      fmt::format("removed {} versions, {}\n", removed->versions, human_bytes(removed->bytes)));
+}
+
 Result<std::unique_ptr<VersionPublisher>> create_publisher(PublishOptions& options, bool as_json) {
   std::unique_ptr<VersionStore> store;
   if (!options.store.url.empty()) {
     options.store.model_id = options.publisher.model_id;
     options.store.key_path = options.publisher.key_path;
     SPARCL_ASSIGN_OR_RETURN(store, VersionStore::open(options.store));
+    report_removed(store->removed_at_start(), as_json);
   }
   if (!options.has_service)
     return VersionPublisher::create(std::move(store), options.first_version, as_json);
@@ -217,6 +228,7 @@ Status run_publish(PublishOptions options, bool as_json) {
   if (!created.ok()) return created.status();
   VersionPublisher& publisher = **created;
   if (options.version_from == "name") publisher.take_versions_from_names();
+  if (!options.reader.empty()) publisher.acknowledge(options.folder, options.reader);
   std::unique_ptr<MetricsPage> page;  // it asks the publisher: it ends first
   if (!options.metrics.where.empty()) {
     Result<std::unique_ptr<MetricsPage>> opened = MetricsPage::open(options.metrics, [&] {
@@ -248,6 +260,15 @@ void check_reach(const PublishOptions& options) {
   options.metrics.check();
 }
 
+// Readers of our own layout hold leases.
+void check_readers(const StoreChoice& choice) {
+  if (!choice.readers.empty() && choice.layout == "sparcl")
+    throw CLI::ValidationError(
+        "--readers",
+        "for --layout hf-xor, hf-xor_xxh3 or hf-overwrite: versions in "
+        "layout sparcl are removed by --keep-versions or sparcl store prune");
+}
+
 // Without the service its options mean nothing.
 void check_store_alone(const CLI::App& app) {
   for (const char* const name :
@@ -273,16 +294,18 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
               },
               "", "");
   CLI::Option* layout =
-      app.add_option("--layout", options.store.layout,
-                     "of the store: sparcl, or folders weight_vNNNNNN of another program, which "
-                     "its engines read. The first one of a process is complete (default: sparcl)")
+      app.add_option(
+             "--layout", options.store.layout,
+             "of the store: sparcl, or folders weight_vNNNNNN of another program, which "
+             "its engines read. The first one of a process is complete, and so is one with changed "
+             "files beside the shards (default: sparcl)")
           ->check(CLI::IsMember(VersionStore::layouts()))
           ->needs(store);
   app.add_option("--anchor-every", options.store.anchor_every,
-                 "versions from one that has all bytes to the next (default: 64)")
+                 "versions from one that has all bytes to the next (default: 64; in folders of "
+                 "another program without --readers: no next one)")
       ->type_name("K")
       ->check(CLI::PositiveNumber)
-      ->excludes(layout)
       ->needs(store);
   app.add_option("--chain", options.store.chain,
                  "what readers that are late may take in place of many updates. hybrid: skips over "
@@ -291,6 +314,13 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
       ->check(CLI::IsMember({"hybrid", "plain", "independent"}))
       ->excludes(layout)
       ->needs(store);
+  app.add_option("--readers", options.store.readers,
+                 "names of all readers of the folders of --layout: versions before the newest "
+                 "complete one that each reader has acknowledged in PATH/acks/NAME are removed "
+                 "(default: none is removed)")
+      ->type_name("NAME")
+      ->check(reader_name_fault, "", "")
+      ->needs(layout);
   app.add_option("--keep-versions", options.store.keep_versions,
                  "prune the store after each anchor: keep so many versions (default: all)")
       ->type_name("N")
@@ -326,6 +356,12 @@ void add_publish(CLI::App& app, Invocation& invocation) {
                                       "order of names, once it is complete")
                            ->type_name("DIR")
                            ->excludes(files);
+  app.add_option("--acknowledge", options->reader,
+                 "write the number of each version of the watched folder, once it is published, "
+                 "to acks/NAME in it, for a publisher with --readers")
+      ->type_name("NAME")
+      ->check(reader_name_fault, "", "")
+      ->needs(watch);
   app.add_option(
          "--listen", options->publisher.listen,
          "where replicas connect; without a host on all interfaces. Beyond this machine it needs "
@@ -405,6 +441,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   // Checked after parsing, because the parser's own message for "one of the two" is hard to read.
   app.parse_complete_callback([&app, files, watch, options] {
     if (files->count() + watch->count() == 0) throw CLI::RequiredError("FILE or --watch");
+    check_readers(options->store);
     options->has_service = options->store.url.empty() || app.count("--listen") > 0;
     if (!options->has_service) return check_store_alone(app);
     take_credentials(options->publisher.secret_path, options->publisher.certificates_path);

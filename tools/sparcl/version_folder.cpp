@@ -1,5 +1,7 @@
 #include "tools/sparcl/version_folder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -13,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kDigits = "0123456789";
+constexpr std::string_view kDigits = "0123456789", kWeightPrefix = "weight_v";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -63,11 +65,21 @@ std::optional<VersionFolder> find_version_folder(const std::string& path) {
   const std::string name = folder.filename().string();
   if (is_numbered(name, "step_")) return marked(folder, "STABLE", false);
   if (is_numbered(name, "delta-")) return marked(folder, "manifest.json", true);
-  if (is_numbered(name, "weight_v") && has(folder, "DONE")) return marked(folder, "DONE", true);
+  if (is_numbered(name, kWeightPrefix) && has(folder, "DONE")) return marked(folder, "DONE", true);
   if (is_numbered(name, "checkpoint-")) {
     if (std::optional<VersionFolder> found = find_grail(folder)) return found;
   }
   return find_hugging_face(folder);
+}
+
+std::string weight_folder_name(std::uint64_t version) {
+  return fmt::format("{}{:06}", kWeightPrefix, version);
+}
+
+std::optional<std::uint64_t> weight_folder_version(std::string_view name) {
+  const std::optional<std::uint64_t> version = number_in_name(std::string(name));
+  if (version && name == weight_folder_name(*version)) return version;
+  return {};
 }
 
 std::optional<std::uint64_t> number_in_name(const std::string& path) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace sparcl::tool {
 
@@ -18,6 +19,11 @@ struct VersionFolder {
 // layout), trainer_state.json (checkpoint-N of a Trainer). Else the index, or a model.safetensors
 // with a config.json.
 std::optional<VersionFolder> find_version_folder(const std::string& path);
+
+// The name of a version in the layouts hf-*, and the version of a folder that has exactly such a
+// name.
+std::string weight_folder_name(std::uint64_t version);
+std::optional<std::uint64_t> weight_folder_version(std::string_view name);
 
 // The last number in the last part of the path: 12 for "a3/step_000012.safetensors".
 std::optional<std::uint64_t> number_in_name(const std::string& path);

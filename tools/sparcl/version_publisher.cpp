@@ -10,6 +10,7 @@
 #include "src/base/failpoint.hpp"
 #include "src/base/shown_text.hpp"
 #include "src/model/files/converter.hpp"
+#include "src/net/socket.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/published_model.hpp"
 #include "tools/sparcl/stray_shards.hpp"
@@ -178,9 +179,9 @@ bool VersionPublisher::has_published_what_was_read() const {
 }
 
 Result<VersionStore::Stored> VersionPublisher::put_into_store(const Hash128& hash) {
-  SPARCL_ASSIGN_OR_RETURN(
-      const VersionStore::Stored stored,
-      store_->publish(next_version_, *memory_, hash, layout_, side_files_, has_settled_));
+  SPARCL_ASSIGN_OR_RETURN(const VersionStore::Stored stored,
+                          store_->publish(next_version_, *memory_, hash, layout_,
+                                          {side_files_, side_digest_}, has_settled_));
   if (stored.was_there && !std::exchange(has_told_of_store_, true))
     print_note(
         fmt::format("the store has versions up to {} already: {} is passed over, and so are "
@@ -192,7 +193,7 @@ Result<VersionStore::Stored> VersionPublisher::put_into_store(const Hash128& has
 Result<VersionPublisher::Published> VersionPublisher::publish_to_all() {
   SPARCL_RETURN_IF_ERROR(begin());
   Published published;
-  published.is_first = publisher_ != nullptr && version_ == 0;
+  published.is_complete = publisher_ != nullptr && version_ == 0;
   if (publisher_ != nullptr) {
     give_side_files();
     SPARCL_ASSIGN_OR_RETURN(const replication::Publisher::PublishReport report,
@@ -209,13 +210,13 @@ Result<VersionPublisher::Published> VersionPublisher::publish_to_all() {
   if (stored.ok()) published.stored = *stored;
   if (!stored.ok()) warn_of_store(stored.status());
   if (publisher_ != nullptr) return published;
-  published.is_first = published.stored->is_first;
+  published.is_complete = published.stored->is_complete;
   published.changed = published.stored->changed;
   published.bytes = published.stored->bytes;
   return published;
 }
 
-void VersionPublisher::tell(const Published& published, double seconds) const {
+void VersionPublisher::tell(const Published& published, double seconds) {
   const std::uint64_t elements = memory_->view().map->element_count(),
                       dense_bytes = memory_->byte_count();
   Json json{{"version", version_},
@@ -225,14 +226,23 @@ void VersionPublisher::tell(const Published& published, double seconds) const {
             {"bytes", published.bytes},
             {"bytes_dense", dense_bytes},
             {"seconds", seconds}};
+  const bool is_first = !std::exchange(has_told_, true);
   std::string what =
-      published.is_first
-          ? fmt::format("the first, {} elements, {}", elements, human_bytes(dense_bytes))
+      published.is_complete
+          ? fmt::format("{}, {} elements, {}", is_first ? "the first" : "complete", elements,
+                        human_bytes(dense_bytes))
           : fmt::format("{} of {} elements changed, {} instead of {}", published.changed, elements,
                         human_bytes(published.bytes), human_bytes(dense_bytes));
   if (published.stored) {
     json["stored_bytes"] = published.stored->bytes;
     what += fmt::format(", {} to the store", human_bytes(published.stored->bytes));
+    if (const std::optional<RemovedVersions>& removed = published.stored->removed) {
+      json["removed_versions"] = removed->versions;
+      json["removed_bytes"] = removed->bytes;
+      if (removed->versions > 0)
+        what += fmt::format(", removed {} versions, {}", removed->versions,
+                            human_bytes(removed->bytes));
+    }
   }
   print_news(as_json_, json,
              fmt::format("version {}: {}, {}, {:.3f} s, {}\n", version_, shown(path_), what,
@@ -247,11 +257,17 @@ Status VersionPublisher::publish() {
   published_[path_] = {newest_hash_, side_digest_};
   version_ = next_version_++;
   store_waits_ = store_ != nullptr && (!published->stored || published->stored->waits);
+  if (acknowledger_) acknowledger_->note(path_);
   const bool is_news = publisher_ != nullptr || !(store_waits_ || published->stored->was_there);
   if (is_news)
     tell(*published,
          read_s_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  acknowledge_published();
   return {};
+}
+
+void VersionPublisher::acknowledge_published() {
+  if (acknowledger_ && !store_waits_) acknowledger_->write(net::monotonic_seconds());
 }
 
 // Replicas have the version. A later one has these changes, too.
@@ -276,13 +292,14 @@ Status VersionPublisher::settle_store() {
   if (!stored.ok() && publisher_ == nullptr) return stored.status().with_prefix(path_ + ": ");
   if (!stored.ok()) return warn_of_store(stored.status()), Status();
   store_waits_ = false;
-  tell({stored->is_first, newest_hash_, stored->changed, stored->bytes, *stored},
+  tell({stored->is_complete, newest_hash_, stored->changed, stored->bytes, *stored},
        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return {};
 }
 
 Status VersionPublisher::start_serving() {
   if (version_ != 0) SPARCL_RETURN_IF_ERROR(settle_store());
+  acknowledge_published();
   if (is_serving_ || publisher_ == nullptr) return {};
   is_serving_ = true;
   {

@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "src/replication/empty_publisher.hpp"
 #include "src/replication/publisher.hpp"
+#include "tools/sparcl/acknowledgement.hpp"
 #include "tools/sparcl/model_memory.hpp"
 #include "tools/sparcl/version_store.hpp"
 
@@ -33,6 +35,12 @@ class VersionPublisher {
 
   // Versions have the numbers in the names of their files, not 1, 2, ...
   void take_versions_from_names() { is_by_name_ = true; }
+
+  // What was read from this folder is acknowledged in it once it has been published, and is in the
+  // store if there is one (Acknowledger).
+  void acknowledge(const std::string& folder, const std::string& reader) {
+    acknowledger_.emplace(folder, reader);
+  }
 
   // Reads the checkpoint at `path` for publish(): a file, a folder of shards, or a folder of a
   // version (VersionFolder), which may hold a change of what was read before it. WrongBase: that is
@@ -66,7 +74,7 @@ class VersionPublisher {
                    std::optional<std::uint64_t> first_version, bool as_json);
   Status begin();
   struct Published {
-    bool is_first = false;
+    bool is_complete = false;
     Hash128 hash;
     std::uint64_t changed = 0, bytes = 0;
     std::optional<VersionStore::Stored> stored{};
@@ -76,7 +84,8 @@ class VersionPublisher {
   void warn_of_store(const Status& why);
   bool holds_newest() const;
   Result<VersionStore::Stored> put_into_store(const Hash128& hash);
-  void tell(const Published& published, double seconds) const;
+  void tell(const Published& published, double seconds);
+  void acknowledge_published();
   Status read_whole(const std::string& path, const std::string& marked);
   Status read_side_files(const std::string& path);
   void give_side_files();
@@ -88,6 +97,8 @@ class VersionPublisher {
   replication::PublisherOptions options_;
   bool has_settled_ = false;             // the store takes what comes
   bool has_told_of_store_ = false;
+  bool has_told_ = false;  // a line of a version
+  std::optional<Acknowledger> acknowledger_;
   std::chrono::steady_clock::time_point store_retry_at_{};
   bool store_waits_ = false;  // for that, of the newest version
   Hash128 newest_hash_;

@@ -20,7 +20,7 @@ class ChainVersionStore final : public VersionStore {
       : objects_(std::move(objects)) {}
   std::uint64_t first_version() const override { return first_ ? first_->version : 0; }
   Result<Stored> publish(std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
-                         const model::Layout& layout, std::span<const model::SideFile> side_files,
+                         const model::Layout& layout, const SideFileSet& side_files,
                          bool has_settled) override;
 
   friend Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice);
@@ -66,7 +66,7 @@ Status ChainVersionStore::begin(const ModelMemory& memory) {
 
 Result<VersionStore::Stored> ChainVersionStore::publish(
     std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
-    const model::Layout& layout, std::span<const model::SideFile> side_files, bool has_settled) {
+    const model::Layout& layout, const SideFileSet& side_files, bool has_settled) {
   Stored stored;
   if (first_ && version <= first_->version) {
     if (version == first_->version && hash != first_->target_hash)
@@ -86,13 +86,13 @@ Result<VersionStore::Stored> ChainVersionStore::publish(
   if (stored.was_there) return stored;
   SPARCL_RETURN_IF_ERROR(begin(memory));
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> description,
-                          describe_files(layout, side_files));
+                          describe_files(layout, side_files.files));
   SPARCL_RETURN_IF_ERROR(writer_->describe(description));
   SPARCL_RETURN_IF_ERROR(writer_->publish(version));
   const store::VersionRecord& newest = *writer_->newest();
   stored.bytes = newest.delta ? newest.delta->bytes : newest.anchor->bytes;
   stored.changed = writer_->changed();
-  stored.is_first = !newest.delta;
+  stored.is_complete = !newest.delta;
   return stored;
 }
 
