@@ -58,6 +58,11 @@ Status BaseCheck::finish(const StateHashes& said) {
   return already_applied_ ? Status() : finish_tracked(said);
 }
 
+Status BaseCheck::finish_window() const {
+  if (all_old_) return {};
+  return Status(Code::kWrongBase, "what is held at the changed elements is not the update's base");
+}
+
 Status BaseCheck::finish_undecided(const StateHashes& said) {
   already_applied_ = held_hash_ == said.target;
   if (already_applied_) return {};

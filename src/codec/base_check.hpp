@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "src/base/status.hpp"
 #include "src/codec/block_check.hpp"
@@ -45,8 +46,14 @@ class BaseCheck {
   // Called after the blocks of each chunk, with the chunk's digests. The caller adds the position
   // to the error's text.
   Status end_chunk(const ChunkDigests& said);
+  // Instead, for a chunk of which a part was added: it has no digests. False: a block of classes
+  // has not found its elements.
+  bool drop_chunk() { return std::exchange(chunk_, {}).fits; }
   // Called after all chunks.
   Status finish(const StateHashes& said);
+  // Instead, if a part of the state was added: the state's hash is not known. WrongBase also where
+  // the target seems to be held.
+  Status finish_window() const;
 
   bool already_applied() const { return already_applied_; }
 

@@ -34,6 +34,7 @@ Status BlockDecoder::check(const Staging& staging, BlockEntry& entry) {
     for (std::uint64_t next = entry.index; group_.has_more();) {
       Slot& slot = spare();
       load_grouped(entry, slot);
+      if (!is_held(slot.index)) continue;
       add_unchanged(std::exchange(next, slot.index + 1), slot.index);
       check_behind(slot);
     }
@@ -100,7 +101,8 @@ void BlockDecoder::load_grouped(const BlockEntry& entry, Slot& slot) {
   slot.checked = {entry.index, entry.last - 1};
   slot.old_check = entry.old_check;
   slot.of_classes = false;
-  slot.is_part = true;
+  slot.is_cut = input_.window != nullptr && !input_.window->has_all(entry.index, entry.last);
+  slot.is_part = !slot.is_cut;
   slot.fits = true;
   const DataType datatype = input_.map.block(slot.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
@@ -125,6 +127,7 @@ void BlockDecoder::load_part(const BlockEntry& entry, std::uint64_t index, Slot&
   slot.checked = {entry.index, entry.last - 1};
   slot.old_check = entry.old_check;
   slot.of_classes = slot.is_part = true;
+  slot.is_cut = false;
   slot.is_last = index + 1 == entry.last;
   const DataType datatype = input_.map.block(index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
@@ -135,7 +138,7 @@ void BlockDecoder::load_part(const BlockEntry& entry, std::uint64_t index, Slot&
 Status BlockDecoder::load(const Staging& staging, const BlockEntry& entry, Slot& slot) {
   slot.index = entry.index;
   slot.checked = {entry.index, entry.index};
-  slot.of_classes = slot.is_part = false;
+  slot.of_classes = slot.is_part = slot.is_cut = false;
   slot.old_check = entry.old_check;
   const DataType datatype = input_.map.block(entry.index, slot.pieces);
   slot.shape = shape_of(datatype, slot.pieces);
@@ -210,7 +213,7 @@ void BlockDecoder::keep(const Slot& slot, const BlockCheck::Compared& compared) 
 // Blocks of classes and of a group share one check, which the last block completes. If it fails,
 // the writes of the earlier blocks are undone.
 bool BlockDecoder::holds_base(const Slot& slot, const BlockCheck::Compared& compared) const {
-  return input_.verify == Verify::kOff || slot.is_part ||
+  return input_.verify == Verify::kOff || slot.is_part || slot.is_cut ||
          old_check_of(compared.held_hash) == slot.old_check;
 }
 
@@ -250,11 +253,13 @@ Status BlockDecoder::apply_classes(const Staging& staging, const BlockEntry& ent
 
 Status BlockDecoder::apply_group(const Staging& staging, const BlockEntry& entry) {
   SPARCL_RETURN_IF_ERROR(read_group(staging, entry));
-  for (std::size_t part = entry.slot; group_.has_more(); ++part) {
+  for (std::size_t part = entry.slot; group_.has_more();) {
     Slot& slot = slots_[part % 2];
     if (pending_ == &slot) write_pending(nullptr);
     load_grouped(entry, slot);
+    if (!is_held(slot.index)) continue;
     write_behind(slot);
+    ++part;
   }
   return {};
 }

@@ -15,6 +15,7 @@
 #include "src/codec/block_check.hpp"
 #include "src/codec/block_entry.hpp"
 #include "src/codec/block_mode.hpp"
+#include "src/codec/block_window.hpp"
 #include "src/codec/change_log.hpp"
 #include "src/codec/class_decoder.hpp"
 #include "src/codec/early_writer.hpp"
@@ -32,6 +33,7 @@ struct DecodeInput {
   const kernels::KernelSet& kernels;
   std::deque<ClassTable> tables;
   ArrayName array_name;
+  const BlockWindow* window = nullptr;  // nullptr: all blocks are held
 };
 
 // The memory budget for the changes that workers keep after checking them.
@@ -89,6 +91,7 @@ class BlockDecoder {
                               // superblock, or in mode coded
     bool is_part = false;     // one of several blocks that share an old check
     bool is_last = false;     // the last of them
+    bool is_cut = false;      // others of them are outside the window: their check says nothing
     bool fits = true;         // the last of them: all changes of the superblock were found
     std::vector<Piece> pieces;
     BlockShape shape;
@@ -113,6 +116,9 @@ class BlockDecoder {
   void write_pending(const Slot* next);
   void write_behind(Slot& slot);
 
+  bool is_held(std::uint64_t index) const {
+    return input_.window == nullptr || input_.window->has(index);
+  }
   kernels::Upcoming accesses_of(const Slot* slot) const;
   WritableBlockView view(const Slot& slot) const { return {slot.shape, slot.pieces, input_.held}; }
   Slot& spare() { return slots_[pending_ == &slots_[0] ? 1 : 0]; }

@@ -173,6 +173,14 @@ void FrameReader::add_to_crc(const Staging& staging, std::uint64_t end) {
   }
 }
 
+bool FrameReader::go_on_at(std::uint64_t byte, std::uint32_t crc) {
+  if (!is_between_chunks() || ended_ || byte < at_) return false;
+  at_ = crc_at_ = checked_ = chunk_first_ = byte;
+  crc_ = crc;
+  may_attach_ = false;
+  return true;
+}
+
 Status FrameReader::finish(std::uint64_t stream_bytes) const {
   if (!ended_)
     return corrupt_at(stream_bytes,

@@ -40,6 +40,13 @@ class FrameReader {
   // skipped are not reported.
   Status next(const Staging& staging, std::uint64_t available, Section& section, bool& found);
 
+  // After the header: goes on with the chunk that begins there. The sections before it are not
+  // read. crc: of all bytes of the stream before it, without CRC fields. False: what was read
+  // reaches further, or ends inside a chunk.
+  bool go_on_at(std::uint64_t byte, std::uint32_t crc);
+  // No section of a chunk has been read without the chunk's end.
+  bool is_between_chunks() const { return has_header_ && !chunk_has_blocks_; }
+
   // All sections that begin before it have been reported or skipped.
   std::uint64_t position() const { return at_; }
 

@@ -28,6 +28,8 @@ class FrameWriter {
   void end_chunk(ByteSink& sink);
 
   std::uint64_t total_bytes() const { return total_bytes_; }
+  // Of all bytes written, without CRC fields.
+  std::uint32_t crc() const { return crc_; }
   std::uint64_t blocks() const { return blocks_; }
 
  private:

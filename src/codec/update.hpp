@@ -24,6 +24,7 @@ namespace sparcl::codec {
 
 class ArraySource;
 class BlocksElsewhere;
+class BlockWindow;
 class ChangeLog;
 struct BlockMode;
 class ChangeRule;
@@ -178,6 +179,16 @@ struct EncodeStats {
   Hash128 target_hash;
 };
 
+// Where a chunk begins in a stream, so that a receiver can begin there. The last one says where the
+// sections after all chunks begin.
+struct ChunkStart {
+  std::uint64_t byte = 0;   // of the stream
+  std::uint64_t block = 0;  // all blocks below it come before, or do not change
+  std::uint32_t crc = 0;    // of all bytes before it, without CRC fields
+
+  friend bool operator==(const ChunkStart&, const ChunkStart&) = default;
+};
+
 // Writes one update. base[i] is nullptr if array i has no base (and options no source of it): it is
 // then sent whole. All arrays must stay unchanged until finished(). map, kernels and the objects
 // that options point to outlive the encoder.
@@ -197,6 +208,8 @@ class UpdateEncoder {
   // The update was accepted: the target's values stay in options.bring_forward.
   void keep_forward();
   const EncodeStats& stats() const;
+  // Of all chunks, and where the last one ends. After finished().
+  std::span<const ChunkStart> chunk_starts() const;
 
  private:
   struct Impl;
@@ -208,8 +221,8 @@ class UpdateEncoder {
 // that they replace, and restores them unless apply() follows. Full checks and whole blocks are
 // always staged. Early saves a second pass over the changed lines. Meanwhile the arrays are neither
 // old nor new. Over: writes each block as it is decoded over values that do not matter, such as
-// those of new memory, which are not read. Only with a full check, and only if each block is sent
-// whole; after an error the arrays hold anything.
+// those of new memory, which are not read. Only with a full check or a window, and only if each
+// block is sent whole; after an error the arrays hold anything.
 enum class Writing : std::uint8_t { kStaged, kEarly, kOver };
 
 // Checks one update while it arrives, and applies it when it is complete and approved. Input is
@@ -229,6 +242,22 @@ class UpdateDecoder {
   // (block_entry.hpp). Before the first advance(), of a decoder without workers that keeps no
   // changes. `elsewhere` outlives the decoder.
   void set_elsewhere(BlocksElsewhere& elsewhere);
+  // The receiver holds these blocks only: others are not decoded, and their memory is neither read
+  // nor written. Nothing then says that the target is held already, and state hashes are not
+  // checked: the caller knows what is held, and has checked the stream's bytes by their digest.
+  // What still protects it: CRCs, the checks of content, and for Verify::kTouched the digests of
+  // chunks and the old checks of groups that lie wholly in the window. Verify::kOff with
+  // Writing::kOver, else kTouched. Not with set_elsewhere(). The window outlives the decoder.
+  void set_window(const BlockWindow& window);
+  // With a window, instead of a stream's first chunks: after the header has been read, goes on at a
+  // chunk, later ones after earlier ones, up to finish_chunks(). `available` of advance() is then
+  // the end of the last chunk that is there, and the bytes between chunks need not be there.
+  Status go_on_at(const ChunkStart& start);
+  // Corrupt: what was read since go_on_at() does not end where this chunk begins.
+  Status end_before(const ChunkStart& next);
+  // Instead of finish(): the caller has read all chunks that it wants. Corrupt: blocks of the
+  // window were not in them. With Writing::kOver.
+  Status finish_chunks();
   // Without an apply() that succeeded, the held arrays are restored to their initial values.
   ~UpdateDecoder();
 

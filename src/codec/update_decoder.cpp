@@ -1,4 +1,6 @@
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <new>
 #include <optional>
@@ -61,7 +63,14 @@ Status UpdateDecoder::Impl::advance(const Staging& staging, std::uint64_t availa
       SPARCL_RETURN_IF_ERROR(frame.next(staging, available, found_section, found));
       if (!found) return check_batch(staging);
       section = found_section;
-      if (is_block(section->tag)) SPARCL_RETURN_IF_ERROR(add_entry(staging, *section));
+      bool is_held = true;
+      if (is_block(section->tag)) {
+        SPARCL_ASSIGN_OR_RETURN(is_held, add_entry(staging, *section));
+      }
+      if (!is_held) {
+        section.reset();
+        continue;
+      }
     }
     const std::uint64_t hashed_end = hashes_before(*section);
     hash_unchanged(hashed_end, budget);
@@ -282,6 +291,38 @@ Status UpdateDecoder::advance(const Staging& staging, std::uint64_t available,
     impl_->stop_early();  // at once: the caller may read its arrays while it keeps the
                           // decoder
   return impl_->error;
+}
+
+void UpdateDecoder::set_window(const BlockWindow& window) { impl_->input.window = &window; }
+
+Status UpdateDecoder::go_on_at(const ChunkStart& start) {
+  Impl& own = *impl_;
+  if (!own.error.ok()) return own.error;
+  if (own.section || start.block < own.next_block || !own.frame.go_on_at(start.byte, start.crc))
+    own.error = corrupt_at(start.byte, "no chunk that can be read alone begins there");
+  own.next_block = start.block;
+  return own.error;
+}
+
+Status UpdateDecoder::end_before(const ChunkStart& next) {
+  Impl& own = *impl_;
+  const bool is_there = !own.section && own.frame.is_between_chunks() &&
+                        own.frame.position() == next.byte && own.next_block == next.block;
+  if (own.error.ok() && !is_there)
+    own.error = corrupt_at(
+        own.frame.position(),
+        fmt::format("a chunk before block {} should end at byte {}", next.block, next.byte));
+  return own.error;
+}
+
+Status UpdateDecoder::finish_chunks() {
+  Impl& own = *impl_;
+  if (own.error.ok() && own.window_blocks != own.input.window->block_count())
+    own.error =
+        Status(Code::kCorrupt, fmt::format("it writes {} of {} blocks, and no base is held",
+                                           own.window_blocks, own.input.window->block_count()));
+  own.finished = own.error.ok();
+  return own.error;
 }
 
 std::uint64_t UpdateDecoder::used_bytes() const {

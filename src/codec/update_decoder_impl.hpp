@@ -57,7 +57,9 @@ struct UpdateDecoder::Impl {
   Status placed(const Status& status, std::uint64_t first, std::uint64_t last) const;
   Status read_end(const std::byte* at, std::uint64_t bytes);
   Status add_table(const std::byte* at, std::uint64_t bytes);
-  Status add_entry(const Staging& staging, const Section& section);
+  Result<bool> add_entry(const Staging& staging, const Section& section);
+  bool skip_outside(const BlockEntry& entry);
+  Status read_window_end() const;
   Status add_superblock(BlockEntry& entry);
   Status add_group(const Staging& staging, BlockEntry& entry);
   std::uint64_t hashes_before(const Section& found) const;
@@ -95,6 +97,9 @@ struct UpdateDecoder::Impl {
   std::uint64_t next_block = 0;          // the smallest index that the next block can have
   std::uint64_t hashed_block = 0;        // kFull: all below are in the hashes
   std::size_t chunk_entries = 0;         // the entries of the chunk begin here
+  bool chunk_is_whole = true;            // all its entries lie in the window
+  std::uint64_t skipped_entries = 0;     // that lie outside the window
+  std::uint64_t window_blocks = 0;       // of the window, in entries
   std::optional<BlockRange> odd_blocks;  // the first with old values that differ from the base's,
                                          // as far as their short check tells
   std::uint64_t coded_elements = 0;

@@ -66,6 +66,8 @@ struct UpdateEncoder::Impl {
   void write(const CodedBlocks& coded, ByteSink& sink);
   void write_block(const CodedBlock& block, const std::byte* payload, ByteSink& sink);
   void end(ByteSink& sink);
+  void end_chunk(ByteSink& sink);
+  void note_chunk() { chunks.push_back({frame.total_bytes(), written_block, frame.crc()}); }
 
   const EncoderInput input;
   std::vector<std::unique_ptr<BlockEncoder>> workers;
@@ -75,6 +77,7 @@ struct UpdateEncoder::Impl {
 
   EncodeStats stats;
   FrameWriter frame;
+  std::vector<ChunkStart> chunks;
   Status error;  // the first error: blocks after it are missing
   bool started = false;
   bool finished = false;
@@ -148,6 +151,7 @@ Status UpdateEncoder::Impl::start(ByteSink& sink) {
       input.options.with_runs && runs.size() <= kMaxSectionBytes) {
     frame.write_section(kTagRuns, runs, sink);
   }
+  note_chunk();
   started = true;
   return {};
 }
@@ -248,11 +252,17 @@ void UpdateEncoder::Impl::write_block(const CodedBlock& block, const std::byte* 
   change_sum = change_sum + block.hashes.new_values - block.hashes.old_values;
   stats.changed += block.changed;
   coded_elements += block.elements;
-  if (frame.chunk_is_full()) frame.end_chunk(sink);
+  if (frame.chunk_is_full()) end_chunk(sink);
+}
+
+void UpdateEncoder::Impl::end_chunk(ByteSink& sink) {
+  const std::uint64_t before = frame.total_bytes();
+  frame.end_chunk(sink);
+  if (frame.total_bytes() != before) note_chunk();
 }
 
 void UpdateEncoder::Impl::end(ByteSink& sink) {
-  frame.end_chunk(sink);
+  end_chunk(sink);
   if (stats.left_out.count > 0) frame.write_section(kTagLeftOut, serialise(stats.left_out), sink);
   ByteWriter content;
   content.write(frame.blocks());
@@ -316,5 +326,6 @@ void UpdateEncoder::keep_forward() {
 }
 bool UpdateEncoder::finished() const { return impl_->finished; }
 const EncodeStats& UpdateEncoder::stats() const { return impl_->stats; }
+std::span<const ChunkStart> UpdateEncoder::chunk_starts() const { return impl_->chunks; }
 
 }  // namespace sparcl::codec

@@ -69,7 +69,18 @@ Status UpdateDecoder::Impl::add_table(const std::byte* at, std::uint64_t bytes) 
   return {};
 }
 
-Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& found) {
+// What lies outside the window is skipped. A part of a chunk has no digests.
+bool UpdateDecoder::Impl::skip_outside(const BlockEntry& entry) {
+  if (input.window == nullptr) return false;
+  const std::uint64_t held = input.window->count(entry.index, entry.last);
+  window_blocks += held;
+  chunk_is_whole = chunk_is_whole && held == entry.last - entry.index;
+  skipped_entries += held == 0 ? 1 : 0;
+  return held == 0;
+}
+
+// False: it is outside the window.
+Result<bool> UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& found) {
   SPARCL_ASSIGN_OR_RETURN(const Gap gap, read_gap(staging, found, scratch));
   if (gap.blocks >= input.map.block_count() - next_block) {
     return corrupt(
@@ -102,8 +113,9 @@ Status UpdateDecoder::Impl::add_entry(const Staging& staging, const Section& fou
                                entry.index, find_block_mode(entry.mode)->name));
   }
   next_block = entry.last;
+  if (skip_outside(entry)) return false;
   entries.push_back(entry);
-  return {};
+  return true;
 }
 
 Status UpdateDecoder::Impl::add_superblock(BlockEntry& entry) {
@@ -147,7 +159,13 @@ Status UpdateDecoder::Impl::read_chunk_end(const std::byte* at) {
             "what is held is not the base: changes that are found by its old values are not there"),
         entries[first_entry].index, entries.back().index);
   }
+  const bool is_whole = std::exchange(chunk_is_whole, true);
   if (input.verify == Verify::kOff) return {};
+  if (!is_whole) {
+    if (check.drop_chunk() && !odd_blocks) return {};
+    return placed(Status(Code::kWrongBase, "what is held is not the base of this update"),
+                  entries.back().index, entries.back().index);  // there is one that has said so
+  }
   Status status = check.end_chunk({load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)});
   if (check.needs_held_hash()) stop_early();
   if (!status.ok() && first_entry < entries.size())
@@ -173,11 +191,13 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   if (bytes != kEndBytes + 16 * (std::uint64_t{has_base} + std::uint64_t{has_target}))
     return corrupt("the end has another length than its flags say");
   changed = load_le<std::uint64_t>(at + 16);
-  if (load_le<std::uint64_t>(at) != entries.size() ||
-      load_le<std::uint64_t>(at + 8) != coded_elements || changed > coded_elements) {
+  const auto said_elements = load_le<std::uint64_t>(at + 8);
+  const bool is_whole = input.window == nullptr;  // else not all elements are known
+  if (load_le<std::uint64_t>(at) != entries.size() + skipped_entries ||
+      (is_whole && said_elements != coded_elements) || changed > said_elements) {
     return corrupt("the totals at the end are not those of the blocks before it");
   }
-  if (writing == Writing::kOver && whole_elements() != input.map.element_count()) {
+  if (writing == Writing::kOver && is_whole && whole_elements() != input.map.element_count()) {
     return corrupt(fmt::format("it writes {} of {} elements, and no base is held", whole_elements(),
                                input.map.element_count()));
   }
@@ -190,6 +210,8 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
   if (has_target) said.target = Hash128{load_le<std::uint64_t>(at), load_le<std::uint64_t>(at + 8)};
   base_hash = said.base;
   target_hash = said.target;
+  ended = true;
+  if (!is_whole) return read_window_end();
   if (check.needs_held_hash()) {
     if (elsewhere != nullptr) return elsewhere->leave_to_host();
     const std::vector<const std::byte*> arrays(input.held.begin(), input.held.end());
@@ -200,8 +222,15 @@ Status UpdateDecoder::Impl::read_end(const std::byte* at, std::uint64_t bytes) {
     if (!status.ok())
       return status.code() == Code::kWrongBase && odd_blocks ? placed(status, 0, 0) : status;
   }
-  ended = true;
   return {};
+}
+
+// The hash of the whole state is not known: digests of whole chunks are all there is.
+Status UpdateDecoder::Impl::read_window_end() const {
+  if (writing == Writing::kOver && window_blocks != input.window->block_count())
+    return corrupt(fmt::format("it writes {} of {} blocks, and no base is held", window_blocks,
+                               input.window->block_count()));
+  return input.verify == Verify::kOff ? Status() : check.finish_window();
 }
 
 }  // namespace sparcl::codec
