@@ -162,9 +162,10 @@ Status ChainWriter::put_schema() {
 Status ChainWriter::begin_chain(VersionRecord& next) {
   SPARCL_RETURN_IF_ERROR(snapshot_.take(*state_.map, state_.arrays, state_.source));
   shortcuts_ = shortcut_writer();
-  SPARCL_ASSIGN_OR_RETURN(auto anchor, shortcuts_->put_anchor(1, next.version));
-  next.anchor = std::move(anchor.first);
-  next.target_hash = anchor.second;
+  SPARCL_ASSIGN_OR_RETURN(PutAnchor anchor, shortcuts_->put_anchor(1, next.version));
+  next.anchor = std::move(anchor.object);
+  next.anchor_index = std::move(anchor.index);
+  next.target_hash = anchor.hash;
   next.newest_anchor = 1;
   return {};
 }
@@ -326,7 +327,7 @@ Status ChainWriter::publish_next(const Next& given) {
   is_unsure_ = false;
   changed_ = delta != nullptr ? delta->changed : state_.map->element_count();
   if (delta == nullptr) {
-    anchor_ = {1, 0, newest_->target(), {}, *newest_->anchor};
+    anchor_ = {1, 0, newest_->target(), {}, *newest_->anchor, {}, newest_->anchor_index};
     return {};
   }
   delta_bytes_ += newest_->delta->bytes;

@@ -127,26 +127,35 @@ class Compactor {
     made.from = from;
     made.target = record.target();
     made.model_id = record.model_id;
-    std::vector<const std::byte*> base(target_.state().arrays.size(), nullptr);
-    if (from != 0) {
-      SPARCL_ASSIGN_OR_RETURN(const VersionRecord first, chain_.record(from));
-      SPARCL_RETURN_IF_ERROR(base_.go_to(chain_, first));
-      base = readable(base_.state().arrays);
-      made.base = first.target();
-    }
-    codec::EncodeOptions options = encode_options(target_.state(), made.base, record.version);
-    const Effort effort = EffortChoice(chain_.store().link()).next();
-    from != 0 ? set_effort(options, effort) : set_anchor_effort(options, effort);
-    const ChainState& state = target_.state();
-    codec::UpdateEncoder encoder(*state.map, base, readable(state.arrays), options, *state.kernels);
-    const std::string key =
-        new_object_key(from == 0 ? "anchors" : "skips", number, from, name_, ++added_);
-    SPARCL_ASSIGN_OR_RETURN(made.object, put_update(chain_.store(), key, state, encoder));
-    if (encoder.stats().target_hash != made.target.hash)
+    SPARCL_ASSIGN_OR_RETURN(const Hash128 hash, from == 0 ? put_anchor(made) : put_skip(made));
+    if (hash != made.target.hash)
       return Status(Code::kCorrupt, fmt::format("version {} is not what its record says: verify "
                                                 "the store",
                                                 record.version));
     return chain_.add(made);
+  }
+
+  // Both put the object, which leads to the target's version, and return the hash of that.
+  Result<Hash128> put_anchor(Shortcut& made) {
+    const std::string key = new_object_key("anchors", made.number, 0, name_, ++added_);
+    SPARCL_ASSIGN_OR_RETURN(PutAnchor put, store::put_anchor(chain_.store(), key, target_.state(),
+                                                             made.target.version));
+    made.object = std::move(put.object);
+    made.index = std::move(put.index);
+    return put.hash;
+  }
+  Result<Hash128> put_skip(Shortcut& made) {
+    SPARCL_ASSIGN_OR_RETURN(const VersionRecord first, chain_.record(made.from));
+    SPARCL_RETURN_IF_ERROR(base_.go_to(chain_, first));
+    made.base = first.target();
+    const ChainState& state = target_.state();
+    codec::EncodeOptions options = encode_options(state, made.base, made.target.version);
+    set_effort(options, EffortChoice(chain_.store().link()).next());
+    codec::UpdateEncoder encoder(*state.map, readable(base_.state().arrays), readable(state.arrays),
+                                 options, *state.kernels);
+    const std::string key = new_object_key("skips", made.number, made.from, name_, ++added_);
+    SPARCL_ASSIGN_OR_RETURN(made.object, put_update(chain_.store(), key, state, encoder));
+    return encoder.stats().target_hash;
   }
 
   Chain& chain_;

@@ -27,6 +27,8 @@ class ObjectStream final : public codec::ByteSink {
 
   // Once, after the last byte. Without it the store has no object.
   Result<StoredObject> finish();
+  // After finish(): the digests of its leaves.
+  std::vector<model::Digest256> take_leaves() { return std::move(leaves_); }
 
  private:
   ObjectStream(ObjectStore& store, std::string key, std::unique_ptr<ObjectWriter> writer)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/base/log.hpp"
+#include "src/store/anchor_index.hpp"
 #include "src/store/pruned_marks.hpp"
 #include "src/store/stored_object.hpp"
 
@@ -142,22 +143,27 @@ Result<std::set<std::string>> keys_of(const Chain& chain, const Content& content
   std::set<std::string> keys;
   SPARCL_ASSIGN_OR_RETURN(const VersionRecord record, chain.record(number));
   keys.insert(record.delta ? record.delta->key : record.anchor->key);
+  if (record.anchor_index) keys.insert(record.anchor_index->key);
   for (const ObjectInfo& each : content.shortcuts) {
     if (number_in(each.key) != number) continue;
     const std::uint64_t from = number_in(each.key.substr(each.key.rfind('-') + 1));
     SPARCL_ASSIGN_OR_RETURN(const std::optional<Shortcut> shortcut, chain.shortcut(number, from));
     if (shortcut) keys.insert(shortcut->object.key);
+    if (shortcut && shortcut->index) keys.insert(shortcut->index->key);
   }
   return keys;
 }
 
 // What no record names, of writers that were killed or have failed. A record and its shortcuts name
-// one object each.
+// one object each, beside the indexes of anchors.
 Status remove_unnamed(const Chain& chain, const Content& content, std::uint64_t below,
                       std::uint64_t newest, std::int64_t before_s, Remover& remover) {
   std::map<std::uint64_t, std::vector<const ObjectInfo*>> by_number;
-  std::map<std::uint64_t, std::size_t> named;
-  for (const ObjectInfo& each : content.objects) by_number[number_in(each.key)].push_back(&each);
+  std::map<std::uint64_t, std::size_t> named;  // and indexes
+  for (const ObjectInfo& each : content.objects) {
+    by_number[number_in(each.key)].push_back(&each);
+    named[number_in(each.key)] += is_index_key(each.key) ? 1 : 0;
+  }
   for (const ObjectInfo& each : content.shortcuts) ++named[number_in(each.key)];
   for (const auto& [number, objects] : by_number) {
     const std::size_t expected = named[number] + 1;

@@ -61,23 +61,18 @@ void ShortcutWriter::wait() {
   if (thread_.joinable()) thread_.join();
 }
 
-Result<std::pair<StoredObject, Hash128>> ShortcutWriter::put_anchor(std::uint64_t number,
-                                                                    std::uint64_t version) {
-  const std::vector<const std::byte*> none(state_.arrays.size(), nullptr);
-  codec::EncodeOptions options = encode_options(state_, {}, version);
-  set_anchor_effort(options, effort_.next());
-  codec::UpdateEncoder encoder(*state_.map, none, readable(state_.arrays), options,
-                               *state_.kernels);
+Result<PutAnchor> ShortcutWriter::put_anchor(std::uint64_t number, std::uint64_t version) {
   const std::string key = new_object_key("anchors", number, 0, writer_, ++attempts_);
-  SPARCL_ASSIGN_OR_RETURN(StoredObject object, put_update(chain_.store(), key, state_, encoder));
-  return std::pair(std::move(object), encoder.stats().target_hash);
+  return store::put_anchor(chain_.store(), key, state_, version);
 }
 
 Status ShortcutWriter::add_anchor(const VersionRecord& record) {
-  SPARCL_ASSIGN_OR_RETURN(auto put, put_anchor(record.number, record.version));
-  if (put.second != record.target_hash)
+  SPARCL_ASSIGN_OR_RETURN(PutAnchor put, put_anchor(record.number, record.version));
+  if (put.hash != record.target_hash)
     return Status(Code::kInternalError, "an anchor is not its version");
-  Shortcut anchor{record.number, 0, record.target(), {}, std::move(put.first), record.model_id};
+  Shortcut anchor{
+      record.number,       0, record.target(), {}, std::move(put.object), record.model_id,
+      std::move(put.index)};
   SPARCL_RETURN_IF_ERROR(chain_.add(anchor));
   anchor_ = std::move(anchor);
   return {};

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "src/codec/change_log.hpp"
 #include "src/store/chain_path.hpp"
 #include "src/store/chain_state.hpp"
 #include "src/store/coding_effort.hpp"
 #include "src/store/retention.hpp"
+#include "src/store/update_coding.hpp"
 
 namespace sparcl::store {
 
@@ -50,8 +50,8 @@ class ShortcutWriter {
   }
   // Until all is done. A failure is logged: the next record tries again.
   void wait();
-  // The object of an anchor of the snapshot, and the hash of the version.
-  Result<std::pair<StoredObject, Hash128>> put_anchor(std::uint64_t number, std::uint64_t version);
+  // An anchor of the snapshot.
+  Result<PutAnchor> put_anchor(std::uint64_t number, std::uint64_t version);
 
   // After wait(): the newest one that this writer has put.
   const std::optional<Shortcut>& anchor() const { return anchor_; }

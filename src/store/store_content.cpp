@@ -122,6 +122,7 @@ class Verifier {
                        record.base_version, before_->version),
            false);
     if (record.anchor) SPARCL_RETURN_IF_ERROR(check(*record.anchor));
+    if (record.anchor_index) SPARCL_RETURN_IF_ERROR(check(*record.anchor_index));
     // What leads to the first one from before it was pruned is not needed.
     if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(check(*record.delta));
     return {};
@@ -176,6 +177,7 @@ class Verifier {
           if (found) return std::move(*found);
           return Status(Code::kCorrupt, "it is missing");
         }));
+    if (shortcut && shortcut->index) SPARCL_RETURN_IF_ERROR(check(*shortcut->index));
     return shortcut ? check(shortcut->object) : Status();
   }
 
@@ -254,6 +256,7 @@ Status copy_shortcut(const Chain& from, const Chain& to, std::uint64_t number,
   SPARCL_ASSIGN_OR_RETURN(const auto shortcut, from.shortcut(number, origin));
   if (!shortcut) return {};
   SPARCL_RETURN_IF_ERROR(copy_object(from, to, shortcut->object));
+  if (shortcut->index) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *shortcut->index));
   return to.add(*shortcut);
 }
 
@@ -263,6 +266,7 @@ Status copy_version(const Chain& from, const Chain& to, const VersionRecord& rec
   SPARCL_RETURN_IF_ERROR(copy_object(from, to, record.schema));
   if (record.description) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.description));
   if (record.anchor) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.anchor));
+  if (record.anchor_index) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.anchor_index));
   if (record.delta && !is_first) SPARCL_RETURN_IF_ERROR(copy_object(from, to, *record.delta));
   for (const std::uint64_t origin : origins)
     SPARCL_RETURN_IF_ERROR(copy_shortcut(from, to, record.number, origin));

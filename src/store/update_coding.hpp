@@ -22,6 +22,15 @@ std::uint64_t max_update_bytes(const codec::BlockMap& map);
 codec::EncodeOptions encode_options(const ChainState& state, const model::HeldVersion& base,
                                     std::uint64_t version);
 
+// An anchor in the store, and its index.
+struct PutAnchor {
+  StoredObject object, index;
+  Hash128 hash;  // of the version
+};
+// Puts all bytes of the state. map, arrays and kernels are the state's alone.
+Result<PutAnchor> put_anchor(ObjectStore& store, const std::string& key, const ChainState& state,
+                             std::uint64_t version);
+
 // Runs the encoder to its end, whose bytes go to an object under a key that no other writer uses.
 // Its stats() then say the rest. times: written; may be nullptr.
 Result<StoredObject> put_update(ObjectStore& store, const std::string& key, const ChainState& state,

@@ -58,7 +58,7 @@ Result<std::optional<Shortcut>> Chain::shortcut(std::uint64_t number, std::uint6
   std::optional<Shortcut> found;
   if (number == 1 && from == 0) {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> first, look(number));
-    if (first) found = {number, from, first->target(), {}, *first->anchor};
+    if (first) found = {number, from, first->target(), {}, *first->anchor, {}, first->anchor_index};
     return found;
   }
   const std::string key = shortcut_key(number, from);

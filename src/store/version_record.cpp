@@ -73,6 +73,9 @@ class Fields {
     if (!own.wrong_.empty() || !is_object_key(read.key)) refuse(name);
     return read;
   }
+  std::optional<StoredObject> object_or_none(const char* name) {
+    return has(name) ? std::optional(object(name)) : std::nullopt;
+  }
   std::string text_or_none(const char* name) { return has(name) ? text(name) : ""; }
   bool flag(const char* name) {
     const Json* const field = find(name);
@@ -179,6 +182,7 @@ std::string serialise(const VersionRecord& record) {
   if (!record.model_id.empty()) json["model_id"] = record.model_id;
   if (record.description) json["description"] = json_of(*record.description);
   if (record.skips_from_anchor) json["skips_from_anchor"] = true;
+  if (record.anchor_index) json["anchor_index"] = json_of(*record.anchor_index);
   add_signatures(json, record.signatures);
   return json.dump(1) + "\n";
 }
@@ -193,6 +197,7 @@ std::string serialise(const Shortcut& shortcut) {
             {"base_hash", hex_hash(shortcut.base.hash)},
             {"object", json_of(shortcut.object)}};
   if (!shortcut.model_id.empty()) json["model_id"] = shortcut.model_id;
+  if (shortcut.index) json["index"] = json_of(*shortcut.index);
   add_signatures(json, shortcut.signatures);
   return json.dump(1) + "\n";
 }
@@ -215,7 +220,8 @@ Result<VersionRecord> parse_record(std::span<const std::byte> bytes) {
   else
     record.anchor = fields.object("anchor");
   record.model_id = fields.text_or_none("model_id");
-  if (fields.has("description")) record.description = fields.object("description");
+  record.description = fields.object_or_none("description");
+  record.anchor_index = fields.object_or_none("anchor_index");
   record.skips_from_anchor = fields.flag("skips_from_anchor");
   record.signatures = fields.signatures("signatures");
   if (record.writer.size() != kWriterDigits) fields.refuse("writer");
@@ -238,6 +244,7 @@ Result<Shortcut> parse_shortcut(std::span<const std::byte> bytes) {
   shortcut.base = {fields.number("base_version"), fields.hash("base_hash")};
   shortcut.object = fields.object("object");
   shortcut.model_id = fields.text_or_none("model_id");
+  shortcut.index = fields.object_or_none("index");
   shortcut.signatures = fields.signatures("signatures");
   if (shortcut.number <= shortcut.from) fields.refuse("from");
   if (shortcut.target.version <= shortcut.base.version) fields.refuse("version");

@@ -41,7 +41,8 @@ struct VersionRecord {
   // without tensors (model/attachment.hpp).
   std::optional<StoredObject> description = {};
   bool skips_from_anchor = false;     // a skip from newest_anchor is there, or is being made
-  trust::Signatures signatures = {};  // of signed_text(); empty: it is not signed
+  std::optional<StoredObject> anchor_index = {};  // of the anchor (anchor_index.hpp)
+  trust::Signatures signatures = {};              // of signed_text(); empty: it is not signed
 
   model::HeldVersion target() const { return {version, target_hash}; }
   model::HeldVersion base() const { return {base_version, base_hash}; }
@@ -55,7 +56,8 @@ struct Shortcut {
   model::HeldVersion target, base;     // an anchor has no base
   StoredObject object;
   std::string model_id = {};
-  trust::Signatures signatures = {};  // of signed_text(); empty: it is not signed
+  std::optional<StoredObject> index = {};  // of an anchor (anchor_index.hpp); nullopt: it has none
+  trust::Signatures signatures = {};       // of signed_text(); empty: it is not signed
   friend bool operator==(const Shortcut&, const Shortcut&) = default;
 };
 
