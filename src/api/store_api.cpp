@@ -20,7 +20,6 @@
 #include "src/store/compaction.hpp"
 #include "src/store/retention.hpp"
 #include "src/store/store_content.hpp"
-#include "src/store/version_reader.hpp"
 
 using sparcl::Code;
 using sparcl::Result;
@@ -93,6 +92,7 @@ Status open_store(sparclStore_t* opened, const char* url, const sparclStoreOptio
     made->options.keep.lease_s = static_cast<std::int64_t>(std::ceil(all.lease_seconds));
   made->chain.emplace(*made->objects, made->options.trust);
   made->lease.emplace(*made->objects, made->options.keep.lease_s);
+  made->reader.emplace(*made->chain, *made->lease);
   *opened = made.release()->handle.get();
   return {};
 }
@@ -150,9 +150,8 @@ Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std
   std::optional<sparcl::model::HeldVersion> held;
   if (state.version != 0) held = {state.version, attached->view().hash()};
   attached->begin_writing();
-  store::VersionReader reader(*own.chain, *own.lease);
   SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
-                          reader.restore(version, held, chain_state(attached->view())));
+                          own.reader->restore(version, held, chain_state(attached->view())));
   state.is_torn = false;
   state.version = restored.record.version;
   state.confirmed.clear();  // a root's next update sends all

@@ -35,7 +35,7 @@ StoreFallback::StoreFallback(std::unique_ptr<store::ObjectStore> objects, Option
       options_(std::move(options)),
       chain_(*objects_, options_.trust),
       lease_(*objects_, options_.lease_s),
-      reader_(chain_, lease_) {}
+      reader_(chain_, lease_, store::VersionReader::Parts::kRefused) {}
 
 bool StoreFallback::is_told_at_once(Code code) {
   return replication::is_lasting(code) || code == Code::kCorrupt || code == Code::kStale;

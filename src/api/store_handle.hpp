@@ -13,6 +13,7 @@
 #include "src/api/replication_handles.hpp"
 #include "src/store/chain_writer.hpp"
 #include "src/store/reader_lease.hpp"
+#include "src/store/version_reader.hpp"
 
 struct sparclStore {
   sparcl::api::OwnHandle<sparclStore> handle{this};
@@ -23,6 +24,7 @@ struct sparclStore {
   std::size_t trust_threshold = 0;  // of options.trust; 0: no key is trusted
   std::optional<sparcl::store::Chain> chain;
   std::optional<sparcl::store::Lease> lease;
+  std::optional<sparcl::store::VersionReader> reader;    // of chain and lease
   std::unique_ptr<sparcl::api::AttachedState> attached;  // of the writer
   std::unique_ptr<sparcl::store::ChainWriter> writer;
   bool has_published = false;

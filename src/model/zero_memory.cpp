@@ -13,16 +13,26 @@
 namespace sparcl::model {
 
 Result<ZeroMemory> ZeroMemory::allocate(std::uint64_t bytes, const char* what) {
+  SPARCL_ASSIGN_OR_RETURN(ZeroMemory memory, map(bytes, 0, what));
+  if (bytes > 0) (void)::madvise(memory.data(), bytes, MADV_HUGEPAGE);
+  return memory;
+}
+
+Result<ZeroMemory> ZeroMemory::reserve(std::uint64_t bytes, const char* what) {
+  SPARCL_ASSIGN_OR_RETURN(ZeroMemory memory, map(bytes, MAP_NORESERVE, what));
+  if (bytes > 0) (void)::madvise(memory.data(), bytes, MADV_NOHUGEPAGE);
+  return memory;
+}
+
+Result<ZeroMemory> ZeroMemory::map(std::uint64_t bytes, int flags, const char* what) {
   if (bytes == 0) return ZeroMemory(nullptr, 0);
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    return Status(Code::kOutOfMemory,
-                  fmt::format("{} bytes for {} cannot be allocated: free memory on this host, or "
-                              "raise the process's limit",
-                              bytes, what));
-  }
-  (void)::madvise(data, bytes, MADV_HUGEPAGE);
-  return ZeroMemory(static_cast<std::byte*>(data), bytes);
+  void* data =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (data != MAP_FAILED) return ZeroMemory(static_cast<std::byte*>(data), bytes);
+  return Status(Code::kOutOfMemory,
+                fmt::format("{} bytes for {} cannot be allocated: free memory on this host, or "
+                            "raise the process's limit",
+                            bytes, what));
 }
 
 Result<ZeroMemory> ZeroMemory::in_file(const std::string& folder, std::uint64_t bytes) {

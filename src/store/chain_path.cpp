@@ -156,9 +156,11 @@ Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target,
                               const PathChoice& choice, Shortcut anchor) {
   SPARCL_ASSIGN_OR_RETURN(Path path,
                           path_from(chain, anchor.number, anchor.target, target, choice.has_skips));
-  path.add_cost(cost_of(chain.store(), anchor.object));
-  path.steps.insert(path.steps.begin(),
-                    {anchor.number, 0, anchor.target, std::move(anchor.object)});
+  const double share = anchor.index ? choice.anchor_share : 1;
+  path.add_cost(static_cast<std::uint64_t>(
+      share * static_cast<double>(cost_of(chain.store(), anchor.object))));
+  path.steps.insert(path.steps.begin(), {anchor.number, 0, anchor.target, std::move(anchor.object),
+                                         std::move(anchor.index)});
   return path;
 }
 

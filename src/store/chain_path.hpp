@@ -25,6 +25,7 @@ struct ChainStep {
   std::uint64_t from = 0;     // of the record that it leads on from; 0: an anchor
   model::HeldVersion target;  // whose version
   StoredObject object;
+  std::optional<StoredObject> index = {};  // of an anchor; nullopt: it has none
   bool is_anchor() const { return from == 0; }
   // The first record that a reader needs who takes this step and later ones.
   std::uint64_t first_needed() const { return is_anchor() ? number : from; }
@@ -35,6 +36,7 @@ struct PathChoice {
   std::optional<model::HeldVersion> held = {};  // nullopt: only from an anchor on
   bool has_skips = true;
   std::uint64_t anchors_below = UINT64_MAX;  // their records' numbers
+  double anchor_share = 1;                   // of the bytes of an anchor with an index: are read
 
   // An object of the steps is damaged: excludes it with others. False: nothing else is left.
   bool exclude(std::span<const ChainStep> steps);

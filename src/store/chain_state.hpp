@@ -10,6 +10,7 @@
 #include "src/base/checksum.hpp"
 #include "src/codec/array_source.hpp"
 #include "src/codec/block_map.hpp"
+#include "src/codec/block_window.hpp"
 
 namespace sparcl {
 class WorkerPool;
@@ -31,6 +32,8 @@ struct ChainState {
   // Of a reader: memory for a copy of the arrays, which saves decoding an anchor twice. nullopt:
   // half of what the machine has to spare.
   std::optional<std::uint64_t> spare_bytes;
+  // Of a reader: the arrays hold these blocks only (stored_part.hpp); nullptr: all.
+  const codec::BlockWindow* window = nullptr;
 };
 
 }  // namespace sparcl::store

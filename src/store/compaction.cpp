@@ -15,12 +15,11 @@
 #include "src/store/held_lease.hpp"
 #include "src/store/random_name.hpp"
 #include "src/store/stored_object.hpp"
+#include "src/store/stored_schema.hpp"
 #include "src/store/update_coding.hpp"
 
 namespace sparcl::store {
 namespace {
-
-constexpr std::uint64_t kMaxSchemaBytes = std::uint64_t{1} << 30;
 
 // The tensors of a chain, as its schema says.
 struct Tensors {
@@ -42,12 +41,10 @@ Status check_memory(const codec::BlockMap& map, const std::string& location) {
 
 Result<Tensors> tensors_of(const Chain& chain, const StoredObject& schema) {
   Tensors tensors;
-  SPARCL_ASSIGN_OR_RETURN(const Staging bytes, get_object(chain.store(), schema, kMaxSchemaBytes));
-  tensors.schema.resize(static_cast<std::size_t>(schema.bytes));
-  bytes.copy(0, tensors.schema.size(), tensors.schema.data());
-  SPARCL_ASSIGN_OR_RETURN(const model::Schema parsed, model::parse_schema(tensors.schema));
+  SPARCL_ASSIGN_OR_RETURN(StoredSchema stored, read_schema(chain, schema));
+  tensors.schema = std::move(stored.bytes);
   tensors.schema_hash = model::schema_hash(tensors.schema);
-  tensors.map = std::make_unique<codec::BlockMap>(model::make_block_map(parsed));
+  tensors.map = std::make_unique<codec::BlockMap>(model::make_block_map(stored.tensors));
   SPARCL_RETURN_IF_ERROR(check_memory(*tensors.map, chain.store().location_of(schema.key)));
   return tensors;
 }

@@ -224,6 +224,25 @@ Status ObjectCache::read(ObjectStore& store, const StoredObject& object, const P
   return rest;
 }
 
+bool ObjectCache::find_leaves(const StoredObject& object, std::uint64_t first,
+                              std::span<const model::Digest256> digests,
+                              std::span<std::byte> into) const {
+  const std::string path = fmt::format("{}/{}", folder_, trust::hex_of(object.digest));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool is_there = read_at(fd, first * model::kLeafBytes, into);
+  (void)::close(fd);
+  for (const model::Digest256& digest : digests) {
+    if (!is_there) return false;
+    const std::span<std::byte> leaf =
+        into.first(std::min<std::size_t>(into.size(), model::kLeafBytes));
+    const Result<model::Digest256> own = model::leaf_digest(leaf);
+    if (!own.ok() || *own != digest) return false;
+    into = into.subspan(leaf.size());
+  }
+  return is_there;
+}
+
 // The oldest first. What is being written is left alone.
 void ObjectCache::remove_old(const std::string& kept) {
   struct Entry {

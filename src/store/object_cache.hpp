@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "src/store/object_store.hpp"
@@ -25,6 +26,10 @@ class ObjectCache {
   // want one object one fetches it, and the others wait. A disk that fails is logged, and the
   // object is not kept then.
   Status read(ObjectStore& store, const StoredObject& object, const PieceSink& sink);
+  // The leaves from `first` on, with these digests, if all of them are here. They are not fetched,
+  // and `into`, which has room for them, holds anything if they are not.
+  bool find_leaves(const StoredObject& object, std::uint64_t first,
+                   std::span<const model::Digest256> digests, std::span<std::byte> into) const;
 
   // Whether all of it has been fetched.
   bool has(const StoredObject& object) const;

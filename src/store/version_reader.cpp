@@ -11,6 +11,11 @@ constexpr std::uint64_t kMaxLooks = 65;  // records back; heuristic: one more th
 
 }  // namespace
 
+void RestoredVersion::note(std::span<const ChainStep> steps) {
+  objects = static_cast<int>(steps.size());
+  by_anchor = !steps.empty() && steps.front().is_anchor();
+}
+
 Result<VersionRecord> VersionReader::find(std::uint64_t version) {
   SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> newest, chain_.newest());
   if (!newest) return Status(Code::kInvalidArgument, "the store is empty: publish a version first");
@@ -23,12 +28,51 @@ Result<VersionRecord> VersionReader::find(std::uint64_t version) {
 }
 
 // The lease comes before the last look at what is being removed.
-Status VersionReader::hold(std::uint64_t number) {
+Status VersionReader::hold(std::span<const ChainStep> steps, const VersionRecord& target) {
+  const std::uint64_t number = steps.empty() ? target.number : steps.front().first_needed();
   SPARCL_ASSIGN_OR_RETURN(const bool is_new, lease_.hold(number));
   if (!is_new) return {};
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain_.oldest());
   if (oldest <= number) return {};
   return Status(Code::kCorrupt, fmt::format("record {} was removed meanwhile", number));
+}
+
+Status VersionReader::restore_whole(const std::optional<model::HeldVersion>& held,
+                                    const ChainState& state, RestoredVersion& restored) {
+  const VersionRecord& target = restored.record;
+  return by_any_path(
+      chain_, target, {.held = held}, [&](std::span<const ChainStep> steps) -> Status {
+        SPARCL_RETURN_IF_ERROR(hold(steps, target));
+        restored.note(steps);
+        ReadCounts counts;
+        const Status status = sparcl::store::restore(chain_, target, steps, held, state, counts);
+        restored.object_bytes = counts.bytes;
+        restored.changed = counts.changed;
+        return status;
+      });
+}
+
+// The tensors are written at the end: the part's own memory goes forward with each step.
+Status VersionReader::restore_part(const ChainState& state, RestoredVersion& restored) {
+  const VersionRecord& target = restored.record;
+  restored.is_part = true;
+  if (part_ == nullptr || !part_->is_for(target, state)) {
+    part_ = nullptr;  // its memory first
+    SPARCL_ASSIGN_OR_RETURN(part_, StoredPart::open(chain_, target, state));
+  }
+  ReadCounts counts;  // of all tries: they were read
+  const PathChoice choice{.held = part_->held(), .anchor_share = part_->share()};
+  const Status brought =
+      by_any_path(chain_, target, choice, [&](std::span<const ChainStep> steps) -> Status {
+        SPARCL_RETURN_IF_ERROR(hold(steps, target));
+        restored.note(steps);
+        return part_->take(chain_, steps, state, counts);
+      });
+  if (!brought.ok()) return brought;
+  restored.object_bytes = counts.bytes;
+  restored.changed = counts.changed;
+  part_->copy_to(state);
+  return {};
 }
 
 Result<RestoredVersion> VersionReader::restore_once(std::uint64_t version,
@@ -48,16 +92,12 @@ Result<RestoredVersion> VersionReader::restore_record(const VersionRecord& targe
                                                       const ChainState& state) {
   RestoredVersion restored;
   restored.record = target;
-  const Status brought =
-      by_any_path(chain_, target, {.held = held}, [&](std::span<const ChainStep> steps) -> Status {
-        SPARCL_RETURN_IF_ERROR(hold(steps.empty() ? target.number : steps.front().first_needed()));
-        restored.objects = static_cast<int>(steps.size());
-        restored.by_anchor = !steps.empty() && steps.front().is_anchor();
-        restored.object_bytes = 0;
-        for (const ChainStep& step : steps) restored.object_bytes += step.object.bytes;
-        return sparcl::store::restore(chain_, target, steps, held, state, &restored.changed);
-      });
-  if (!brought.ok()) return brought;
+  bool is_whole = true;
+  if (parts_ == Parts::kAllowed) {
+    SPARCL_ASSIGN_OR_RETURN(is_whole, has_tensors_of(target, state));
+  }
+  SPARCL_RETURN_IF_ERROR(is_whole ? restore_whole(held, state, restored)
+                                  : restore_part(state, restored));
   return restored;
 }
 
