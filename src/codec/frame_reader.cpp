@@ -95,7 +95,7 @@ Status FrameReader::read_prefix(const Staging& staging, std::uint64_t available,
 Status FrameReader::read_head(const Staging& staging, std::uint64_t available, Section& section,
                               bool& found) {
   constexpr std::uint64_t kMaxHead = 1 + kMaxVarintBytes;
-  if (available == at_) return {};
+  if (available <= at_) return {};
   const auto size = static_cast<std::size_t>(std::min(available - at_, kMaxHead));
   ByteReader reader({staging.contiguous(at_, size, scratch_), size});
   if (!reader.read(section.tag)) return {};

@@ -207,9 +207,10 @@ std::vector<ChunkRun> wanted_chunks(const AnchorIndex& index, const codec::Block
   return runs;
 }
 
-// The bytes of the anchor up to `end`, from some that have been read.
-Status decode_until(std::uint64_t end, LeafFetch& fetch, codec::UpdateDecoder& decoder) {
-  for (std::uint64_t known = 0, there = 0; known < end; known = there) {
+// Bytes [known, end) of the anchor.
+Status decode_bytes(std::uint64_t known, std::uint64_t end, LeafFetch& fetch,
+                    codec::UpdateDecoder& decoder) {
+  for (std::uint64_t there = 0; known < end; known = there) {
     there = fetch.wait(known);
     if (there == known) return fetch.status();
     for (bool more = true; more;)
@@ -222,11 +223,12 @@ Status decode_until(std::uint64_t end, LeafFetch& fetch, codec::UpdateDecoder& d
 
 Status decode_chunks(const AnchorIndex& index, std::span<const ChunkRun> runs, LeafFetch& fetch,
                      codec::UpdateDecoder& decoder) {
-  SPARCL_RETURN_IF_ERROR(decode_until(index.chunks.front().byte, fetch, decoder));  // the header
+  const auto& rows = index.chunks;
+  SPARCL_RETURN_IF_ERROR(decode_bytes(0, rows.front().byte, fetch, decoder));  // the header
   for (const auto& [first, last] : runs) {
-    SPARCL_RETURN_IF_ERROR(decoder.go_on_at(index.chunks[first]));
-    SPARCL_RETURN_IF_ERROR(decode_until(index.chunks[last].byte, fetch, decoder));
-    SPARCL_RETURN_IF_ERROR(decoder.end_before(index.chunks[last]));
+    SPARCL_RETURN_IF_ERROR(decoder.go_on_at(rows[first]));
+    SPARCL_RETURN_IF_ERROR(decode_bytes(rows[first].byte, rows[last].byte, fetch, decoder));
+    SPARCL_RETURN_IF_ERROR(decoder.end_before(rows[last]));
   }
   return decoder.finish_chunks();
 }
