@@ -37,13 +37,13 @@ bool is_store_url(const std::string& text) {
 
 store::ChainState chain_state(const ModelMemory& memory) { return api::chain_state(memory.view()); }
 
-Result<StoredModel> read_stored_model(const store::Chain& chain,
-                                      const store::VersionRecord& record) {
+Result<StoredModel> read_stored_model(const store::Chain& chain, const store::VersionRecord& record,
+                                      const PartChoice& choice) {
   replication::ModelReply reply;
   reply.model_id = record.model_id;
   SPARCL_ASSIGN_OR_RETURN(reply.schema, read_object(chain, record.schema, kMaxSchemaBytes));
   StoredModel stored;
-  if (record.description) {
+  if (record.description && choice.is_all()) {
     SPARCL_ASSIGN_OR_RETURN(reply.description,
                             read_object(chain, *record.description, kMaxDescriptionBytes));
     const Result<model::Attachment> attachment =
@@ -56,7 +56,8 @@ Result<StoredModel> read_stored_model(const store::Chain& chain,
       stored.side_files.push_back(std::move(file));
     }
   }
-  Result<PublishedModel> read = read_published_model(reply);
+  Result<PublishedModel> read = read_published_model(reply, choice);
+  if (read.status().code() == Code::kInvalidArgument) return read.status();  // the choice
   if (!read.ok())
     return read.status().with_prefix(chain.store().location_of(record.schema.key) + ": ");
   stored.model = std::move(*read);

@@ -37,8 +37,9 @@ struct StoredModel {
   PublishedModel model;
   std::vector<model::SideFile> side_files;
 };
-Result<StoredModel> read_stored_model(const store::Chain& chain,
-                                      const store::VersionRecord& record);
+// choice: the wanted part, without files beside it.
+Result<StoredModel> read_stored_model(const store::Chain& chain, const store::VersionRecord& record,
+                                      const PartChoice& choice = {});
 
 // VersionRecord.description of these files.
 Result<std::vector<std::byte>> describe_files(const model::Layout& layout,

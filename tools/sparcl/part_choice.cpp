@@ -95,10 +95,27 @@ Status cut_tensor(model::TensorSchema& tensor, const Cut& cut, const std::string
   return {};
 }
 
-}  // namespace
-
+// Empty, or why the text is no valid choice.
 std::string tensors_fault(const std::string& text) { return to_regex(text).status().message(); }
 std::string slice_fault(const std::string& text) { return parse_cut(text).status().message(); }
+
+}  // namespace
+
+void add_part_options(CLI::App& app, PartChoice& parts) {
+  app.add_option(
+         "--tensors", parts.tensors,
+         "keep only tensors whose names match this regular expression; may be given more than once")
+      ->type_name("REGEX")
+      ->check(tensors_fault, "", "")
+      ->take_all();
+  app.add_option(
+         "--slice", parts.slices,
+         "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along dimension DIM; "
+         "may be given more than once. FILE has it as a tensor, and only parts travel")
+      ->type_name("REGEX:DIM:INDEX/PARTS")
+      ->check(slice_fault, "", "")
+      ->take_all();
+}
 
 Result<model::Schema> choose_parts(const model::Schema& published, const PartChoice& choice) {
   model::Schema chosen = published;

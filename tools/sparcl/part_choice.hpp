@@ -1,6 +1,7 @@
 #pragma once
 // A worker's choice of a publisher's tensors and slices.
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,8 @@ struct PartChoice {
   bool is_all() const { return tensors.empty() && slices.empty(); }
 };
 
-// Empty, or why the text is no valid choice.
-std::string tensors_fault(const std::string& text);
-std::string slice_fault(const std::string& text);
+// --tensors and --slice.
+void add_part_options(CLI::App& app, PartChoice& parts);
 
 // InvalidArgument names an invalid choice, or a tensor that cannot be cut so.
 Result<model::Schema> choose_parts(const model::Schema& published, const PartChoice& choice);

@@ -226,6 +226,7 @@ void add_store(CLI::App& app, Invocation& invocation) {
       ->check(CLI::PositiveNumber);
   restore->add_flag("--replace", options->restore.may_replace,
                     "also where FILE is a checkpoint of another model, which is lost then");
+  add_part_options(*restore, options->restore.parts);
   add_trust_options(*restore, options->restore);
 
   CLI::App* const prune =

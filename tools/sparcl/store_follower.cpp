@@ -138,7 +138,8 @@ class StoreFollower {
         as_json_(as_json) {}
 
   Status begin(const store::VersionRecord& newest) {
-    SPARCL_ASSIGN_OR_RETURN(const StoredModel stored, read_stored_model(chain_->chain, newest));
+    SPARCL_ASSIGN_OR_RETURN(const StoredModel stored,
+                            read_stored_model(chain_->chain, newest, options_.parts));
     SPARCL_RETURN_IF_ERROR(notice_->check_output(options_.output, stored.model.layout.is_folder));
     SPARCL_ASSIGN_OR_RETURN(ReplicaFile file,
                             ReplicaFile::open(options_.output, stored.model.layout));
@@ -152,7 +153,7 @@ class StoreFollower {
       print_note(fmt::format("all bytes have to be read, and then replace what is there: {}",
                              status.message()));
     }
-    if (file.holds()) {
+    if (file.holds() && options_.parts.is_all()) {
       SPARCL_ASSIGN_OR_RETURN(held_, reader_.find_state(*file.holds()));
     }
     file_.emplace(std::move(file));
@@ -161,10 +162,12 @@ class StoreFollower {
   }
 
   Status write(const store::VersionRecord& record) {
-    if (record.description != described_by_) SPARCL_RETURN_IF_ERROR(take_side_files(record));
+    if (record.description != described_by_ && options_.parts.is_all())
+      SPARCL_RETURN_IF_ERROR(take_side_files(record));
     before_ = written_;
     if (notice_->has_engines() && written_ != 0) file_->keep_previous();
-    return file_->write(*memory_, record.target_hash, side_files_, options_.may_replace);
+    file_hash_ = options_.parts.is_all() ? record.target_hash : memory_->view().hash();
+    return file_->write(*memory_, file_hash_, side_files_, options_.may_replace);
   }
 
   Status take_side_files(const store::VersionRecord& record) {
@@ -196,7 +199,7 @@ class StoreFollower {
     print_news(
         as_json_,
         {{"version", record.version},
-         {"hash", to_hex(record.target_hash)},
+         {"hash", to_hex(file_hash_)},
          {"objects", restored.objects},
          {"bytes", restored.object_bytes},
          {"bytes_dense", memory_->byte_count()},
@@ -204,7 +207,7 @@ class StoreFollower {
          {"seconds", seconds}},
         fmt::format("version {}: {} of {} in {} objects ({}), {:.3f} s, {}\n", record.version,
                     human_bytes(restored.object_bytes), human_bytes(memory_->byte_count()),
-                    restored.objects, source, seconds, to_hex(record.target_hash)));
+                    restored.objects, source, seconds, to_hex(file_hash_)));
   }
 
   // Commands and engines.
@@ -238,6 +241,7 @@ class StoreFollower {
   std::optional<model::HeldVersion> held_;  // by the memory
   std::optional<store::StoredObject> described_by_;
   std::optional<ReplicaFile::SideFiles> side_files_;  // that it describes; nullopt: none
+  Hash128 file_hash_;                                 // of what was written last
   std::uint64_t written_ = 0;
   std::uint64_t before_ = 0;  // the version that the file held before that
   FollowCounts counts_;

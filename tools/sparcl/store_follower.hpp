@@ -7,6 +7,7 @@
 #include "src/base/status.hpp"
 #include "tools/sparcl/engine_notice.hpp"
 #include "tools/sparcl/metrics_page.hpp"
+#include "tools/sparcl/part_choice.hpp"
 
 namespace sparcl::tool {
 
@@ -14,6 +15,7 @@ struct FollowOptions {
   std::string url, output;
   std::string model_id, trust_path;  // "": any model; no signature is required
   std::size_t trust_threshold = 1;
+  PartChoice parts;          // what the checkpoint has of the model
   bool may_replace = false;  // a checkpoint of another model
   std::string command;       // run after each version; "": none
   NoticeOptions notice;      // engines that are told

@@ -340,12 +340,11 @@ std::string address_fault(const std::string& text) {
   return where.ok() ? std::string() : where.status().message();
 }
 
-// A store has no peers, no parts, and no word on the age of versions. A page of figures has
-// readers.
+// A store has no peers, and no word on the age of versions. A page of figures has readers.
 void check_store_options(const CLI::App& app) {
   const bool has_page = app.count("--metrics") > 0;
   for (const char* const name :
-       {"--tensors", "--slice", "--max-age", "--secret", "--allow-rollback", "--store",
+       {"--max-age", "--secret", "--allow-rollback", "--store",
         "--from-store", "--certificates", "--insecure"}) {
     const bool is_of_page =
         std::string_view(name) == "--certificates" || std::string_view(name) == "--insecure";
@@ -361,6 +360,7 @@ Status run_follow(const SubscribeOptions& options, bool as_json) {
   follow.model_id = options.model_id.value_or("");
   follow.trust_path = options.subscriber.trust_path;
   follow.trust_threshold = options.subscriber.trust_threshold;
+  follow.parts = options.parts;
   follow.may_replace = options.may_replace;
   follow.command = options.command;
   follow.notice = options.notice;
@@ -400,19 +400,7 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("ID")
       ->check([](const std::string& id) { return replication::check_model_id(id).message(); }, "",
               "");
-  app.add_option(
-         "--tensors", options->parts.tensors,
-         "keep only tensors whose names match this regular expression; may be given more than once")
-      ->type_name("REGEX")
-      ->check(tensors_fault, "", "")
-      ->take_all();
-  app.add_option(
-         "--slice", options->parts.slices,
-         "of tensors that match, keep part INDEX (from 0) of PARTS equal ones along dimension DIM; "
-         "may be given more than once. FILE has it as a tensor, and only parts travel")
-      ->type_name("REGEX:DIM:INDEX/PARTS")
-      ->check(slice_fault, "", "")
-      ->take_all();
+  add_part_options(app, options->parts);
   app.add_option("--trust", options->subscriber.trust_path,
                  "public keys, a line each: what none of them has signed is refused. The file is "
                  "read again when it changes")
