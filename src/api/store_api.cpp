@@ -148,10 +148,12 @@ Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std
                           AttachedState::attach(into, AttachedState::Use::kWrite));
   sparclState& state = attached->state();
   std::optional<sparcl::model::HeldVersion> held;
-  if (state.version != 0) held = {state.version, attached->view().hash()};
+  const store::ChainState into_arrays = chain_state(attached->view());
+  if (state.version != 0 && !own.reader->keeps_part_of(into_arrays))
+    held = {state.version, attached->view().hash()};
   attached->begin_writing();
   SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
-                          own.reader->restore(version, held, chain_state(attached->view())));
+                          own.reader->restore(version, held, into_arrays));
   state.is_torn = false;
   state.version = restored.record.version;
   state.confirmed.clear();  // a root's next update sends all

@@ -71,8 +71,8 @@ Status StoredPart::make_memory() {
   return {};
 }
 
-bool StoredPart::is_for(const VersionRecord& version, const ChainState& wanted) const {
-  return version.schema == schema_ && std::ranges::equal(wanted.schema, wanted_);
+bool StoredPart::is_of(const ChainState& wanted) const {
+  return std::ranges::equal(wanted.schema, wanted_);
 }
 
 double StoredPart::share() const {

@@ -26,7 +26,10 @@ class StoredPart {
   StoredPart& operator=(const StoredPart&) = delete;
 
   // Whether it is the part that these tensors are of this version.
-  bool is_for(const VersionRecord& version, const ChainState& wanted) const;
+  bool is_for(const VersionRecord& version, const ChainState& wanted) const {
+    return version.schema == schema_ && is_of(wanted);
+  }
+  bool is_of(const ChainState& wanted) const;  // of any version
   const std::optional<model::HeldVersion>& held() const { return held_; }
   // Of all bytes.
   double share() const;

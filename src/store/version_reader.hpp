@@ -44,6 +44,10 @@ class VersionReader {
   Result<RestoredVersion> restore_record(const VersionRecord& target,
                                          const std::optional<model::HeldVersion>& held,
                                          const ChainState& state);
+  // Whether it keeps the part of a version that these tensors are.
+  bool keeps_part_of(const ChainState& state) const {
+    return part_ != nullptr && part_->is_of(state);
+  }
   // The version with this state among the last records; nullopt: there is none.
   Result<std::optional<model::HeldVersion>> find_state(const Hash128& hash) const;
 
