@@ -94,10 +94,17 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
 /** Writes a version into the state's tensors, which lie in host memory. The tensors may hold
  * anything. If they hold the last version that was restored into them, bit for bit, deltas from
  * there are read if they have fewer bytes. More than one object needs the memory of a second copy.
+ *
+ * The state may have some of the version's tensors, or slices of them (sparclStateAddSlice), in any
+ * order. The call then reads only those parts of an anchor that have their elements. The store
+ * keeps a copy of these elements until it is closed, or restores other tensors or slices. A later
+ * call reads what is newer. The copy is cut into blocks of 65,536 elements, four of them for floats
+ * of 16 bits. A slice that is narrow in another dimension than the first has elements in all blocks
+ * of its tensor. Addresses are taken for all tensors of the version. Use one store for each state.
  * @param version 0: the newest
  * @param got written: the version; may be NULL
  * @retval sparclInvalidArgument there is no such version, or the store is empty
- * @retval sparclMismatch the version has other tensors
+ * @retval sparclMismatch the version does not have a tensor of the state: the text names it
  * @retval sparclCorrupt an object is missing or damaged: the text names it
  * @retval sparclUnauthorized no trusted key has signed the version
  * @retval sparclUnsupported a tensor is in device memory
