@@ -2,23 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "src/base/bytes.hpp"
+#include "src/codec/wire.hpp"
 
 namespace sparcl::store {
 namespace {
 
 constexpr std::uint32_t kIndexMagic = 0x58525053, kIndexFormat = 1;  // "SPRX"
 constexpr std::uint64_t kIndexHeadBytes = 24, kRowBytes = 20;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30;  // of an anchor of 20 TB
+
+// A writer ends a chunk when it has 1 MiB, and the last one with the last block.
+static_assert(codec::kChunkBytes == model::kLeafBytes);
+std::uint64_t max_rows(const StoredObject& anchor) { return model::leaf_count(anchor.bytes) + 2; }
 
 Status no_index(const std::string& why) {
   return Status(Code::kCorrupt, "it is no index of an anchor: " + why);
 }
 
 // Sizes come before memory.
-Status check_head(std::span<const std::byte> bytes, const StoredObject& anchor,
-                  const codec::BlockMap& map) {
+Status check_head(std::span<const std::byte> bytes, const StoredObject& anchor) {
   if (bytes.size() < kIndexHeadBytes) return no_index("it is too short");
   if (load_le<std::uint32_t>(bytes.data()) != kIndexMagic)
     return no_index("it does not begin with SPRX");
@@ -30,8 +36,8 @@ Status check_head(std::span<const std::byte> bytes, const StoredObject& anchor,
   if (leaves != model::leaf_count(anchor.bytes))
     return no_index(fmt::format("it is of {} leaves, and the anchor has {}", leaves,
                                 model::leaf_count(anchor.bytes)));
-  if (rows == 0 || rows > map.block_count() + 1)
-    return no_index(fmt::format("it has {} chunks of {} blocks", rows, map.block_count()));
+  if (rows == 0 || rows > max_rows(anchor))
+    return no_index(fmt::format("it has {} chunks, and the anchor {} bytes", rows, anchor.bytes));
   const std::uint64_t expected =
       kIndexHeadBytes + leaves * sizeof(model::Digest256) + rows * kRowBytes;
   if (bytes.size() == expected) return {};
@@ -72,14 +78,15 @@ std::vector<std::byte> serialise(const AnchorIndex& index) {
   return writer.take();
 }
 
-std::uint64_t max_index_bytes(const StoredObject& anchor, const codec::BlockMap& map) {
-  return kIndexHeadBytes + model::leaf_count(anchor.bytes) * sizeof(model::Digest256) +
-         (map.block_count() + 1) * kRowBytes;
+std::uint64_t max_index_bytes(const StoredObject& anchor) {
+  return std::min(kMaxIndexBytes, kIndexHeadBytes +
+                                      model::leaf_count(anchor.bytes) * sizeof(model::Digest256) +
+                                      max_rows(anchor) * kRowBytes);
 }
 
 Result<AnchorIndex> parse_anchor_index(std::span<const std::byte> bytes, const StoredObject& anchor,
                                        const codec::BlockMap& map) {
-  SPARCL_RETURN_IF_ERROR(check_head(bytes, anchor, map));
+  SPARCL_RETURN_IF_ERROR(check_head(bytes, anchor));
   AnchorIndex index;
   index.leaves.resize(static_cast<std::size_t>(model::leaf_count(anchor.bytes)));
   const std::byte* at = bytes.data() + kIndexHeadBytes;

@@ -31,8 +31,8 @@ struct AnchorIndex {
 
 std::vector<std::byte> serialise(const AnchorIndex& index);
 
-// At most so many bytes has the index of this anchor.
-std::uint64_t max_index_bytes(const StoredObject& anchor, const codec::BlockMap& map);
+// At most so many bytes has the index of this anchor, and one that is read.
+std::uint64_t max_index_bytes(const StoredObject& anchor);
 
 // Of untrusted bytes. Corrupt: it is no index of this anchor of these tensors, and why. Chunks
 // ascend, lie in the anchor, and have all blocks.

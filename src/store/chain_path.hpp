@@ -36,7 +36,7 @@ struct PathChoice {
   std::optional<model::HeldVersion> held = {};  // nullopt: only from an anchor on
   bool has_skips = true;
   std::uint64_t anchors_below = UINT64_MAX;  // their records' numbers
-  double anchor_share = 1;                   // of the bytes of an anchor with an index: are read
+  double anchor_share = 1;                   // of an anchor with an index, that is read
 
   // An object of the steps is damaged: excludes it with others. False: nothing else is left.
   bool exclude(std::span<const ChainStep> steps);

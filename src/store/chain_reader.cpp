@@ -179,8 +179,7 @@ Status check_schema(const VersionRecord& target, const ChainState& state) {
 // The digests of leaves say that the bytes are the anchor's, and the index where chunks begin.
 Status read_index(const Chain& chain, const ChainStep& step, const ChainState& state,
                   AnchorIndex& index, ReadCounts& counts) {
-  SPARCL_RETURN_IF_ERROR(
-      check_size(chain.store(), *step.index, max_index_bytes(step.object, *state.map)));
+  SPARCL_RETURN_IF_ERROR(check_size(chain.store(), *step.index, max_index_bytes(step.object)));
   SPARCL_ASSIGN_OR_RETURN(const Staging staged,
                           get_object(chain.store(), *step.index, step.index->bytes));
   std::vector<std::byte> bytes(static_cast<std::size_t>(step.index->bytes));

@@ -37,9 +37,11 @@ Result<std::unique_ptr<StoredPart>> StoredPart::open(const Chain& chain,
         "version {} of the store has other tensors than this state: ", version.version));
   made->places_ = std::move(*places);
   made->map_ = std::make_unique<const codec::BlockMap>(model::make_block_map(schema.tensors));
+  // First the addresses, which a hostile schema cannot claim without end.
+  SPARCL_RETURN_IF_ERROR(made->reserve_addresses());
   made->window_ = std::make_unique<codec::BlockWindow>(*made->map_);
   for (const model::PlacedSlice& place : made->places_) made->add_to_window(place);
-  SPARCL_RETURN_IF_ERROR(made->make_memory());
+  SPARCL_RETURN_IF_ERROR(made->check_memory());
   return made;
 }
 
@@ -51,12 +53,16 @@ void StoredPart::add_to_window(const model::PlacedSlice& slice) {
       });
 }
 
-Status StoredPart::make_memory() {
-  if (const std::uint64_t free = available_memory(Paging::kToSwap); window_->byte_count() > free)
-    return Status(Code::kOutOfMemory,
-                  fmt::format("no memory for the {} bytes of the wanted tensors' blocks: {} bytes "
-                              "are free on this machine, or in the limit of this job",
-                              window_->byte_count(), free));
+Status StoredPart::check_memory() const {
+  const std::uint64_t free = available_memory(Paging::kToSwap);
+  if (window_->byte_count() <= free) return {};
+  return Status(Code::kOutOfMemory,
+                fmt::format("no memory for the {} bytes of the wanted tensors' blocks: {} bytes "
+                            "are free on this machine, or in the limit of this job",
+                            window_->byte_count(), free));
+}
+
+Status StoredPart::reserve_addresses() {
   std::uint64_t bytes = 0;
   for (const codec::ArraySpec& array : map_->arrays()) bytes += aligned(array.bytes());
   SPARCL_ASSIGN_OR_RETURN(

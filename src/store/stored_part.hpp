@@ -42,7 +42,8 @@ class StoredPart {
 
  private:
   StoredPart() = default;
-  Status make_memory();
+  Status reserve_addresses();
+  Status check_memory() const;
   void add_to_window(const model::PlacedSlice& slice);
 
   std::vector<std::byte> wanted_;  // the schema of the tensors

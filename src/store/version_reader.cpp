@@ -40,6 +40,7 @@ Status VersionReader::hold(std::span<const ChainStep> steps, const VersionRecord
 Status VersionReader::restore_whole(const std::optional<model::HeldVersion>& held,
                                     const ChainState& state, RestoredVersion& restored) {
   const VersionRecord& target = restored.record;
+  part_ = nullptr;
   return by_any_path(
       chain_, target, {.held = held}, [&](std::span<const ChainStep> steps) -> Status {
         SPARCL_RETURN_IF_ERROR(hold(steps, target));

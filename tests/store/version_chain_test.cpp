@@ -297,7 +297,11 @@ TEST(VersionRecords, ComeBackAndAnyOtherBytesAreRefused) {
   record.delta = {"deltas/y", 1000, {}};
   record.newest_anchor = 5;
   expect_only_itself(record, parse_record);
+  record.anchor_index = {"anchors/z.index", 60, {}};
+  expect_only_itself(record, parse_record);
   Shortcut shortcut{72, 8, {100, {1, 2}}, {9, {3, 4}}, {"skips/x", 77, {}}};
+  expect_only_itself(shortcut, parse_shortcut);
+  shortcut.index = {"anchors/x.index", 60, {}};
   expect_only_itself(shortcut, parse_shortcut);
   for (const char* key : {"../x", "/x", ""}) {
     record.delta->key = shortcut.object.key = key;
