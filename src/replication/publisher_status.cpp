@@ -162,7 +162,9 @@ ReportFields Publisher::report_of(const Session& each, std::uint64_t newest) con
           {"bytes_shared", session.bytes_shared()},
           {"refused", session.refused()},
           {"expelled", fan_out.is_expelled(session.id())},
-          {"from", from != nullptr ? shown_name(from->replica()) : "publisher"},
+          {"from", from != nullptr          ? shown_name(from->replica())
+                   : session.is_only_told() ? "elsewhere"
+                                            : "publisher"},
           {"state", session.state()}};
 }
 

@@ -123,6 +123,7 @@ class SessionMachine {
   bool is_held_known() const;  // held_version(): nothing, or a version that was published here
   std::uint64_t staged_version() const;
   bool is_vouched() const;  // what it holds, by its own word
+  bool is_only_told() const { return is_replica() && serving()->only_told; }
   HeldVersion held() const;
   // The version that counts for Publisher::wait(): the replica's word, if it was given the version.
   // 0: none.

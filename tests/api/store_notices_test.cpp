@@ -109,6 +109,7 @@ class StoreNotices : public sparcl::test::StoreApiTest {
     const nlohmann::json replica = nlohmann::json::parse(file)["replicas"][0];
     EXPECT_EQ(replica["version"], version);
     EXPECT_EQ(replica["state"], "current");
+    EXPECT_EQ(replica["from"], "elsewhere");
     EXPECT_LT(replica["bytes_sent"], kFewBytes);
 #endif
   }
@@ -232,6 +233,20 @@ TEST_F(StoreNotices, ItGoesOnWithoutThePublisherAndWithTheNextOne) {
   publish(3);
   expect_next(3);
   expect_counted(3);
+}
+
+TEST_F(StoreNotices, DamagedTensorsComeAgainFromTheStore) {
+  ASSERT_EQ(::setenv("SPARCL_SWEEP_S", "0.05", 1), 0);
+  start_publisher(true);
+  publish(1);
+  start_reader(30'000);
+  ASSERT_EQ(::unsetenv("SPARCL_SWEEP_S"), 0);
+  expect_next(1);
+  served_.train(7);
+  EXPECT_EQ(sparclSubscriberNext(reader_, 30, nullptr), sparclCorrupt) << error();
+  expect_next(1);
+  EXPECT_TRUE(served_ == trained_);
+  expect_counted(1);
 }
 
 TEST_F(StoreNotices, OnlySignedVersionsAreTaken) {
