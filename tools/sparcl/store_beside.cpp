@@ -61,7 +61,8 @@ void check_store_beside(const CLI::App& app, bool has_proof, bool has_trusted_ke
   if (!has_store) return;
   for (const char* const name : {"--tensors", "--slice"}) {
     if (app.count(name) > 0)
-      throw CLI::ValidationError(name, "is not for --store: versions of a store are whole models");
+      throw CLI::ValidationError(
+          name, "is not for --store beside a publisher, which gives whole models alone");
   }
   if (has_proof && !has_trusted_keys)
     throw CLI::ValidationError("--store",
