@@ -76,8 +76,8 @@ SPARCL_API sparclResult_t sparclPublisherCreate(sparclPublisher_t* publisher, sp
 SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, char* address,
                                                  size_t capacity);
 
-/** Publishes the tensors as a version, compared with the last one or by sparclStateMark...
- * Does not wait for subscribers. The tensors may change when the call returns.
+/** Publishes the tensors as a version. Compares with the last one, or reads what sparclStateMark...
+ * named. Does not wait for subscribers. The tensors may change when the call returns.
  * @param version 1 or more, and larger than all versions before
  * @retval sparclInvalidUsage another publisher has taken over (witness_path)
  * @retval sparclTimeout the file system of witness_path has not answered for 10 s: nothing is
@@ -85,13 +85,13 @@ SPARCL_API sparclResult_t sparclPublisherAddress(sparclPublisher_t publisher, ch
 SPARCL_API sparclResult_t sparclPublish(sparclPublisher_t publisher, uint64_t version);
 
 /** Waits until replicas hold a version, or a later one. Blocking, from any thread.
- * The count is the replicas' own word. A lost one does not count, a destroyed subscriber does.
+ * The count is the replicas' own word. A lost replica does not count, one that was destroyed does.
  * @param acks replicas
  * @param seconds until sparclTimeout */
 SPARCL_API sparclResult_t sparclPublisherWait(sparclPublisher_t publisher, uint64_t version,
                                               int acks, double seconds);
 
-/** Counts replicas that are connected, by their own word: advisory. From any thread.
+/** Counts replicas that are connected; advisory. One that has ended does not count. Any thread.
  * @param connected written: connected replicas; may be NULL
  * @param holding written: those that hold `version` or a later one; may be NULL */
 SPARCL_API sparclResult_t sparclPublisherCount(sparclPublisher_t publisher, uint64_t version,

@@ -98,13 +98,13 @@ SPARCL_API sparclResult_t sparclStoreLatest(sparclStore_t store, uint64_t* versi
  * The state may have some of the version's tensors, or slices of them (sparclStateAddSlice), in any
  * order. The call then reads only those parts of an anchor that have their elements. The store
  * keeps a copy of these elements until it is closed, or restores other tensors or slices. A later
- * call reads what is newer. The copy is cut into blocks of 65,536 elements, four of them for floats
- * of 16 bits. A slice that is narrow in another dimension than the first has elements in all blocks
- * of its tensor. Addresses are taken for all tensors of the version. Use one store for each state.
+ * call reads what is newer. The copy consists of whole blocks of 65,536 elements (floats of 16
+ * bits: 262,144), so that a slice of columns needs a copy of its whole tensor. Address space, not
+ * memory, is reserved for all tensors of the version. Use one store for each state.
  * @param version 0: the newest
  * @param got written: the version; may be NULL
  * @retval sparclInvalidArgument there is no such version, or the store is empty
- * @retval sparclMismatch the version does not have a tensor of the state: the text names it
+ * @retval sparclMismatch a tensor of the state is not in the version, or has another type or shape
  * @retval sparclCorrupt an object is missing or damaged: the text names it
  * @retval sparclUnauthorized no trusted key has signed the version
  * @retval sparclUnsupported a tensor is in device memory

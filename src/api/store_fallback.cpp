@@ -100,7 +100,8 @@ Result<Subscriber::Swap> StoreFallback::take(Subscriber& subscriber,
 void StoreFallback::tell_failure(const char* when, const Status& why, double now) {
   const std::uint64_t times = failures_.count(std::string(why.message()), now);
   if (times > 0)
-    log_warn("the store gives no version {}: {}{}", when, why.message(), times_text(times));
+    log_warn("{}: no version could be read {}: {}{}", objects_->location_of(""), when,
+             why.message(), times_text(times));
 }
 
 }  // namespace sparcl::api

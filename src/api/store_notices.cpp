@@ -111,9 +111,12 @@ Result<std::optional<store::VersionRecord>> StoreFallback::find(const Subscriber
 
 void StoreFallback::ask_publisher(Subscriber& subscriber, std::uint64_t version,
                                   const Status& why) {
-  log_warn("{}: it does not have version {} within {:g} s{}: the publisher is to send it",
-           objects_->location_of(""), version, options_.patience_s,
-           why.ok() ? std::string() : fmt::format(" ({})", why.message()));
+  log_warn(
+      "{}: version {} did not arrive within {:g} s{}: the publisher sends it. Check that the "
+      "publisher "
+      "writes to this store, or raise store_patience_ms (--store-patience)",
+      objects_->location_of(""), version, options_.patience_s,
+      why.ok() ? std::string() : fmt::format(" ({})", why.message()));
   asks_publisher_ = true;
   options_.brought.reset();  // the publisher's bytes may be written over it
   subscriber.only_told(false);

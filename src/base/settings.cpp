@@ -92,11 +92,11 @@ constexpr std::array kRows{
                "used longest ago are removed."},
     SettingRow{"STORE_LINK", SettingType::kChoice, "measured|fast|metered", "measured",
                "Whether time or bytes count on the way to a store. measured: time. A publisher "
-               "spends more work on "
-               "fewer bytes once they take longer to put than to code, by the times of the last "
-               "updates. fast: updates take the least work, and have about a third more bytes. "
-               "metered: bytes. A publisher spends the most work, and a reader counts only bytes "
-               "that SPARCL_STORE_CACHE does not have."},
+               "uses the slowest coder (some percent fewer bytes) once the upload time that it "
+               "saves exceeds the additional time of coding, by the times of the last updates. "
+               "fast: the quickest coder, about a third more bytes. metered: bytes. A publisher "
+               "uses the slowest coder, and a reader counts only bytes that SPARCL_STORE_CACHE "
+               "does not have."},
     SettingRow{
         "SPILL_FOLDER", SettingType::kText, "", "none",
         "Folder on a local disk. An aggregator keeps contributions there that wait for others, "

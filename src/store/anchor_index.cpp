@@ -20,7 +20,7 @@ static_assert(codec::kChunkBytes == model::kLeafBytes);
 std::uint64_t max_rows(const StoredObject& anchor) { return model::leaf_count(anchor.bytes) + 2; }
 
 Status no_index(const std::string& why) {
-  return Status(Code::kCorrupt, "it is no index of an anchor: " + why);
+  return Status(Code::kCorrupt, "it is no valid index of an anchor: " + why);
 }
 
 // Sizes come before memory.

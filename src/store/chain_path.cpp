@@ -14,10 +14,6 @@ using model::HeldVersion;
 // Heuristic: a local disk reads so many times faster than a store.
 constexpr std::uint64_t kFasterDisk = 16;
 
-bool is_fetched(const ObjectStore& store, const StoredObject& object) {
-  return store.cache() != nullptr && store.cache()->has(object);
-}
-
 // In bytes that are fetched.
 std::uint64_t cost_of(const ObjectStore& store, const StoredObject& object) {
   if (!is_fetched(store, object)) return object.bytes;

@@ -13,6 +13,7 @@
 #include "src/model/snapshot.hpp"
 #include "src/store/anchor_index.hpp"
 #include "src/store/leaf_fetch.hpp"
+#include "src/store/object_cache.hpp"
 #include "src/store/object_fetch.hpp"
 #include "src/store/stored_object.hpp"
 #include "src/store/update_coding.hpp"
@@ -78,9 +79,11 @@ Status decode(const Step& own, ObjectFetch& fetch, codec::UpdateDecoder& decoder
   return decoder.finish(own.step.object.bytes);
 }
 
-Result<std::unique_ptr<ObjectFetch>> begin_fetch(const Chain& chain, const Step& own) {
+Result<std::unique_ptr<ObjectFetch>> begin_fetch(const Chain& chain, const Step& own,
+                                                 ReadCounts& counts) {
   SPARCL_RETURN_IF_ERROR(
       check_size(chain.store(), own.step.object, max_update_bytes(*own.state.map)));
+  if (!is_fetched(chain.store(), own.step.object)) counts.bytes += own.step.object.bytes;
   return ObjectFetch::begin(chain.store(), own.step.object, own.is_over() ? kWindow : UINT64_MAX);
 }
 
@@ -108,7 +111,6 @@ Status apply_step(const Step& own, ObjectFetch& fetch, ReadCounts& counts) {
                                          "it says of the version before that it is "
                                          "the one that it leads to");
   counts.changed += decoder.changed();
-  counts.bytes += own.step.object.bytes;
   return decoder.apply(fetch.bytes());
 }
 
@@ -122,11 +124,12 @@ Status apply_all(const Chain& chain, std::span<const ChainStep> steps,
                  ReadCounts& counts) {
   if (steps.empty()) return {};
   Result<std::unique_ptr<ObjectFetch>> next =
-      begin_fetch(chain, {steps.front(), held, state, target});
+      begin_fetch(chain, {steps.front(), held, state, target}, counts);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step own{steps[i], held, state, target};
     const Result<std::unique_ptr<ObjectFetch>> fetch = std::move(next);
-    if (i + 1 < steps.size()) next = begin_fetch(chain, {steps[i + 1], held, state, target});
+    if (i + 1 < steps.size())
+      next = begin_fetch(chain, {steps[i + 1], held, state, target}, counts);
     const Status applied = fetch.ok() ? apply_step(own, **fetch, counts) : fetch.status();
     if (!applied.ok()) {
       // Only the first step can meet other tensors than was said: later ones lead on from it. What
@@ -325,8 +328,10 @@ Status restore_window(const Chain& chain, std::span<const ChainStep> steps,
       held = anchor.target;
       steps = steps.subspan(1);
     } else {
-      log_warn("all of the anchor of version {} is read, and not a part of it: {}",
-               anchor.target.version, applied.message());
+      log_warn(
+          "the whole anchor of version {} is read, because a part of it cannot be: {}. Look for "
+          "damage by sparcl store verify",
+          anchor.target.version, applied.message());
     }
   }
   return apply_all(chain, steps, held, state, {state.arrays, true}, counts);

@@ -12,7 +12,7 @@ namespace sparcl::store {
 
 // What was read.
 struct ReadCounts {
-  std::uint64_t bytes = 0;    // of objects
+  std::uint64_t bytes = 0;    // that were fetched
   std::uint64_t changed = 0;  // elements, by each object
 };
 

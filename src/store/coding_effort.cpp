@@ -11,11 +11,11 @@ struct Cost {
 
 Cost cost_of(Effort effort) {
   switch (effort) {
-    case Effort::kLeast:
+    case Effort::kFast:
       return {0.6, 1.3};
     case Effort::kNormal:
       return {1, 1};
-    case Effort::kMost:
+    case Effort::kSmallest:
       return {6, 0.97};
   }
   return {};
@@ -24,22 +24,23 @@ Cost cost_of(Effort effort) {
 }  // namespace
 
 void set_effort(codec::EncodeOptions& options, Effort effort) {
-  options.allow_classes = effort != Effort::kLeast;
-  options.fewest_bytes = effort == Effort::kMost;
+  options.allow_classes = effort != Effort::kFast;
+  options.fewest_bytes = effort == Effort::kSmallest;
 }
 
 void set_anchor_effort(codec::EncodeOptions& options, Effort effort) {
-  options.fewest_bytes = effort != Effort::kLeast;
+  options.fewest_bytes = effort != Effort::kFast;
 }
 
 Effort EffortChoice::next() const {
-  if (link_ == StoreLink::kFast) return Effort::kLeast;
-  if (link_ == StoreLink::kMetered) return Effort::kMost;
+  if (link_ == StoreLink::kFast) return Effort::kFast;
+  if (link_ == StoreLink::kMetered) return Effort::kSmallest;
   const auto seconds = [&](Effort effort) {
     const Cost cost = cost_of(effort);
     return coding_ * cost.time + putting_ * cost.bytes;
   };
-  return seconds(Effort::kMost) < seconds(Effort::kNormal) ? Effort::kMost : Effort::kNormal;
+  return seconds(Effort::kSmallest) < seconds(Effort::kNormal) ? Effort::kSmallest
+                                                               : Effort::kNormal;
 }
 
 void EffortChoice::note(Effort used, const CodingTimes& times) {

@@ -9,9 +9,9 @@
 
 namespace sparcl::store {
 
-// kLeast: without classes and entropy coding. kNormal: deltas and skips in classes, anchors with
-// the entropy coder. kMost: the entropy coder for all.
-enum class Effort : std::uint8_t { kLeast, kNormal, kMost };
+// kFast: without classes and entropy coding. kNormal: deltas and skips in classes, anchors with
+// the entropy coder. kSmallest: the entropy coder for all.
+enum class Effort : std::uint8_t { kFast, kNormal, kSmallest };
 
 // Of a delta or a skip, for EncodeOptions.
 void set_effort(codec::EncodeOptions& options, Effort effort);
@@ -23,8 +23,8 @@ struct CodingTimes {
   double coding = 0, putting = 0;
 };
 
-// With a measured link: kMost once the bytes that it saves would have taken longer to put than they
-// take to be coded, by the times of the last objects.
+// With a measured link: kSmallest once the bytes that it saves would have taken longer to put than
+// they take to be coded, by the times of the last objects.
 class EffortChoice {
  public:
   explicit EffortChoice(StoreLink link) : link_(link) {}

@@ -274,4 +274,8 @@ void ObjectCache::remove_old(const std::string& kept) {
   }
 }
 
+bool is_fetched(const ObjectStore& store, const StoredObject& object) {
+  return store.cache() != nullptr && store.cache()->has(object);
+}
+
 }  // namespace sparcl::store

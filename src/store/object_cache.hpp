@@ -43,4 +43,7 @@ class ObjectCache {
   const std::uint64_t max_bytes_;
 };
 
+// Whether the store has a cache that has all of the object.
+bool is_fetched(const ObjectStore& store, const StoredObject& object);
+
 }  // namespace sparcl::store

@@ -83,8 +83,8 @@ class ObjectWriter {
 
 class ObjectCache;
 
-// Whether time or bytes count on the way to the store. kMeasured: time, by what is measured. kFast: the time of
-// coding. kMetered: the bytes.
+// Whether time or bytes count on the way to the store. kMeasured: time, by what is measured. kFast:
+// the time of coding. kMetered: the bytes.
 enum class StoreLink : std::uint8_t { kMeasured, kFast, kMetered };
 
 class ObjectStore {

@@ -15,7 +15,7 @@ namespace sparcl::store {
 
 struct RestoredVersion {
   VersionRecord record;
-  std::uint64_t object_bytes = 0;  // that were read
+  std::uint64_t object_bytes = 0;  // that were fetched
   std::uint64_t changed = 0;       // elements, by each object
   int objects = 0;                 // 0: the version was held already
   bool by_anchor = false;

@@ -40,7 +40,7 @@ struct VersionRecord {
   // How the tensors lie in files, and the files beside them: an attachment whose base is a file
   // without tensors (model/attachment.hpp).
   std::optional<StoredObject> description = {};
-  bool skips_from_anchor = false;     // a skip from newest_anchor is there, or is being made
+  bool skips_from_anchor = false;  // a skip from newest_anchor is there, or is being made
   std::optional<StoredObject> anchor_index = {};  // of the anchor (anchor_index.hpp)
   trust::Signatures signatures = {};              // of signed_text(); empty: it is not signed
 

@@ -186,14 +186,14 @@ TEST(CodingEffort, FollowsTheLinkAndTheProcessor) {
   choice.note(choice.next(), {.coding = 1, .putting = 1});
   EXPECT_EQ(choice.next(), Effort::kNormal);
   for (int i = 0; i < 10; ++i) choice.note(choice.next(), {.coding = 1, .putting = 1000});
-  EXPECT_EQ(choice.next(), Effort::kMost);
+  EXPECT_EQ(choice.next(), Effort::kSmallest);
   // What more work takes does not look like a slower processor.
   for (int i = 0; i < 10; ++i) choice.note(choice.next(), {.coding = 6, .putting = 970});
-  EXPECT_EQ(choice.next(), Effort::kMost);
+  EXPECT_EQ(choice.next(), Effort::kSmallest);
   for (int i = 0; i < 10; ++i) choice.note(choice.next(), {.coding = 6, .putting = 1});
   EXPECT_EQ(choice.next(), Effort::kNormal);
-  EXPECT_EQ(EffortChoice(StoreLink::kFast).next(), Effort::kLeast);
-  EXPECT_EQ(EffortChoice(StoreLink::kMetered).next(), Effort::kMost);
+  EXPECT_EQ(EffortChoice(StoreLink::kFast).next(), Effort::kFast);
+  EXPECT_EQ(EffortChoice(StoreLink::kMetered).next(), Effort::kSmallest);
 }
 
 }  // namespace

@@ -117,10 +117,12 @@ Result<std::uint64_t> AcknowledgedRemoval::acknowledged_by(const std::string& re
     return version;
   }
   too_large_[reader] = version;
-  return Status(Code::kCorrupt,
-                fmt::format("{}: it names version {}, which was not published when it was first "
-                            "read: let the reader write it again",
-                            path, version));
+  return Status(
+      Code::kCorrupt,
+      fmt::format("{}: it names version {}, which was above the newest version when it was "
+                  "first read, so it does not count: let the reader acknowledge a later "
+                  "version",
+                  path, version));
 }
 
 // The lowest of all acknowledgements.

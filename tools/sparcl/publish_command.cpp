@@ -301,9 +301,10 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
              "files beside the shards (default: sparcl)")
           ->check(CLI::IsMember(VersionStore::layouts()))
           ->needs(store);
-  app.add_option("--anchor-every", options.store.anchor_every,
-                 "versions from one that has all bytes to the next (default: 64; in folders of "
-                 "another program without --readers: no next one)")
+  app.add_option(
+         "--anchor-every", options.store.anchor_every,
+         "versions from one that has all bytes to the next (default: 64; with --layout hf-... "
+         "and without --readers only the first one has all)")
       ->type_name("K")
       ->check(CLI::PositiveNumber)
       ->needs(store);

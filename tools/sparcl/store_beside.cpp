@@ -30,7 +30,9 @@ Result<std::optional<PublishedModel>> read_model(const StoreBeside& beside,
 }
 
 std::string url_fault(const std::string& text) {
-  return is_store_url(text) ? std::string() : fmt::format("'{}' is no store", text);
+  return is_store_url(text)
+             ? std::string()
+             : fmt::format("'{}' is no store: give file:PATH or s3://BUCKET/PREFIX", text);
 }
 
 }  // namespace
@@ -57,12 +59,15 @@ void check_store_beside(const CLI::App& app, bool has_proof, bool has_trusted_ke
   if (!has_store && app.count("--from-store") > 0)
     throw CLI::ValidationError("--from-store", "needs --store URL: name the publisher's store");
   if (app.count("--from-store") == 0 && app.count("--store-patience") > 0)
-    throw CLI::ValidationError("--store-patience", "needs --from-store");
+    throw CLI::ValidationError("--store-patience",
+                               "is for --from-store: add it, or leave this out");
   if (!has_store) return;
   for (const char* const name : {"--tensors", "--slice"}) {
     if (app.count(name) > 0)
       throw CLI::ValidationError(
-          name, "is not for --store beside a publisher, which gives whole models alone");
+          name,
+          "is not for HOST:PORT with --store, which takes whole models from the store: leave "
+          "out --store, or follow the store by `sparcl subscribe URL`");
   }
   if (has_proof && !has_trusted_keys)
     throw CLI::ValidationError("--store",
