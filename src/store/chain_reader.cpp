@@ -238,6 +238,7 @@ Status decode_chunks(const AnchorIndex& index, std::span<const ChunkRun> runs, L
 Status apply_indexed_anchor(const Chain& chain, const ChainStep& step, const ChainState& state,
                             ReadCounts& counts) {
   SPARCL_RETURN_IF_ERROR(check_size(chain.store(), step.object, max_update_bytes(*state.map)));
+  const bool is_here = is_fetched(chain.store(), step.object);
   AnchorIndex index;
   SPARCL_RETURN_IF_ERROR(read_index(chain, step, state, index, counts));
   const std::vector<ChunkRun> runs = wanted_chunks(index, *state.window);
@@ -256,7 +257,7 @@ Status apply_indexed_anchor(const Chain& chain, const ChainStep& step, const Cha
   if (decoder.target_version() != step.target.version)
     return Status(Code::kCorrupt, fmt::format("it leads to version {}, its record says version {}",
                                               decoder.target_version(), step.target.version));
-  counts.bytes += fetch->wanted_bytes();
+  if (!is_here) counts.bytes += fetch->wanted_bytes();
   return decoder.apply(fetch->bytes());
 }
 
@@ -287,13 +288,13 @@ Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice c
   for (int tries = 1;; ++tries) {
     const Result<std::vector<ChainStep>> steps = steps_to(chain, target, choice);
     const Status taken = steps.ok() ? take(*steps) : steps.status();
+    if (taken.ok() && !first.ok())
+      log_warn("version {} was read by other objects: {}", target.version, first.message());
     if (taken.ok() || taken.code() != Code::kCorrupt) return taken;
     if (first.ok()) first = taken;
     if (tries == kMaxTries ||
         !choice.exclude(steps.ok() ? std::span(*steps) : std::span<const ChainStep>()))
       return first;
-    log_warn("other objects that lead to version {} are tried: {}", target.version,
-             taken.message());
   }
 }
 

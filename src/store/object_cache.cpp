@@ -165,7 +165,9 @@ Result<std::shared_ptr<ObjectCache>> ObjectCache::open(const std::string& folder
                                                        std::uint64_t max_bytes) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error || ::access(folder.c_str(), W_OK | X_OK) != 0)
+  if (error) errno = error.value();
+  if (!error && !fs::is_directory(folder, error)) errno = ENOTDIR;
+  if (error || !fs::is_directory(folder, error) || ::access(folder.c_str(), W_OK | X_OK) != 0)
     return system_error(folder, "objects of stores cannot be kept there");
   return std::shared_ptr<ObjectCache>(new ObjectCache(folder, max_bytes));
 }

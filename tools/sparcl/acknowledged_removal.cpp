@@ -135,10 +135,9 @@ std::optional<std::uint64_t> AcknowledgedRemoval::acknowledged_by_all(bool tells
     if (version.ok()) {
       lowest = std::min(lowest, *version);
     } else if (tells) {
-      warn(reader,
-           version.status().with_prefix(
-               fmt::format("no version is removed until reader {} acknowledges one: ", reader)),
-           now);
+      const Status why = version.status().with_prefix(
+          fmt::format("no version is removed until reader {} acknowledges one: ", reader));
+      warn(std::string(why.message()), why, now);
     }
   }
   if (!is_known) return {};

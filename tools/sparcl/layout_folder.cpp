@@ -10,6 +10,7 @@
 #include "src/model/checkpoint_writer.hpp"
 #include "src/model/files/converter.hpp"
 #include "src/net/socket.hpp"
+#include "src/store/version_chain.hpp"
 #include "tools/sparcl/part_choice.hpp"
 #include "tools/sparcl/version_folder.hpp"
 
@@ -57,6 +58,12 @@ Result<std::unique_ptr<VersionStore>> LayoutFolder::open(const StoreChoice& choi
   if (error)
     return Status(Code::kSystemError,
                   fmt::format("{}: the folder cannot be used: {}", path, error.message()));
+  if (fs::exists(fs::path(path) / store::kCommits, error))
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("{}: it is a store of the layout sparcl: give another folder, or leave "
+                    "--layout out",
+                    path));
   std::uint64_t anchor_every = choice.anchor_every;
   if (anchor_every == 0 && !choice.readers.empty()) anchor_every = kAnchorEvery;
   std::unique_ptr<LayoutFolder> made(
@@ -65,13 +72,28 @@ Result<std::unique_ptr<VersionStore>> LayoutFolder::open(const StoreChoice& choi
   return std::unique_ptr<VersionStore>(std::move(made));
 }
 
-// Finds the newest version, and removes what an earlier process would have removed.
-Status LayoutFolder::begin(const std::vector<std::string>& readers) {
+Result<std::uint64_t> LayoutFolder::newest_there() const {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
+  std::uint64_t newest = 0;
   for (const std::string& name : names) {
     if (name.starts_with(kFolderPrefix))
-      first_version_ = std::max(first_version_, model::version_in(name).value_or(0));
+      newest = std::max(newest, model::version_in(name).value_or(0));
   }
+  return newest;
+}
+
+// Nothing but this look keeps two processes apart.
+Status LayoutFolder::check_alone() const {
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t newest, newest_there());
+  if (newest <= std::max(version_, first_version_)) return {};
+  return Status(Code::kStale, fmt::format("{}: another process has written version {} there: this "
+                                          "one publishes nothing any more",
+                                          path_, newest));
+}
+
+// Finds the newest version, and removes what an earlier process would have removed.
+Status LayoutFolder::begin(const std::vector<std::string>& readers) {
+  SPARCL_ASSIGN_OR_RETURN(first_version_, newest_there());
   remove_hidden_versions(path_);
   if (readers.empty()) return {};
   removal_.emplace(path_, readers);
@@ -133,6 +155,7 @@ Result<VersionStore::Stored> LayoutFolder::publish(std::uint64_t version, const 
   stored.was_there = version <= first_version_;
   stored.waits = !stored.was_there && first_version_ > 0 && version_ == 0 && !has_settled;
   if (stored.was_there || stored.waits) return stored;
+  SPARCL_RETURN_IF_ERROR(check_alone());
   if (is_complete_due(side_files)) {
     SPARCL_ASSIGN_OR_RETURN(stored, write_complete(version, memory, layout, side_files));
   } else {

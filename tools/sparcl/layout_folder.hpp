@@ -35,6 +35,8 @@ class LayoutFolder final : public VersionStore {
   LayoutFolder(std::string path, const model::FolderFormat& format, std::uint64_t anchor_every)
       : path_(std::move(path)), format_(format), anchor_every_(anchor_every) {}
   Status begin(const std::vector<std::string>& readers);
+  Result<std::uint64_t> newest_there() const;
+  Status check_alone() const;
   std::string folder_of(std::uint64_t version) const;
   bool is_complete_due(const SideFileSet& side_files) const;
   Result<Stored> write_complete(std::uint64_t version, const ModelMemory& memory,

@@ -124,7 +124,8 @@ Result<bool> publish_ready(VersionPublisher& publisher, WatchedFolder& folder,
       folder.put_back(files, status);
       return false;
     }
-    if (publisher.version() == 0 && status.code() != Code::kWrongBase) return status;
+    const bool is_over = status.code() == Code::kStale;  // another process publishes there
+    if (is_over || (publisher.version() == 0 && status.code() != Code::kWrongBase)) return status;
     print_warning(fmt::format("{}; it is skipped", status.message()));
   }
   return true;

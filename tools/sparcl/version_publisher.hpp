@@ -34,7 +34,8 @@ class VersionPublisher {
   const std::string& address() const { return address_; }  // "": of a store alone
 
   // Versions have the numbers in the names of their files, not 1, 2, ...
-  void take_versions_from_names() { is_by_name_ = true; }
+  // The store then takes each version above its newest one.
+  void take_versions_from_names() { is_by_name_ = has_settled_ = true; }
 
   // What was read from this folder is acknowledged in it once it has been published, and is in the
   // store if there is one (Acknowledger).

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "src/base/folder_list.hpp"
 #include "src/model/exchange/folder_format.hpp"
 #include "src/store/address/open_store.hpp"
 #include "src/store/chain_writer.hpp"
@@ -40,6 +41,23 @@ store::ChainShape shape_of(const std::string& name) {
   return name == "independent" ? store::ChainShape::kIndependent : store::ChainShape::kHybrid;
 }
 
+// Engines that read these folders would not see versions of our layout.
+Status check_no_version_folders(const std::string& url) {
+  constexpr std::string_view kFile = "file:";
+  if (!url.starts_with(kFile)) return {};
+  const std::string path = url.substr(kFile.size());
+  const Result<std::vector<std::string>> names = names_in_folder(path);
+  if (!names.ok()) return {};  // the first version makes it
+  for (const std::string& name : *names) {
+    if (name.starts_with("weight_v"))
+      return Status(Code::kInvalidArgument,
+                    fmt::format("{}: it has folders of another layout ({}): give another folder, "
+                                "or --layout",
+                                path, name));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice) {
   SPARCL_ASSIGN_OR_RETURN(auto objects, store::open_store(choice.url, store::Missing::kIsMade));
   auto made = std::make_unique<ChainVersionStore>(std::move(objects));
@@ -54,6 +72,7 @@ Result<std::unique_ptr<VersionStore>> open_chain_store(const StoreChoice& choice
   options.shape = shape_of(choice.chain);
   store::Chain chain(*made->objects_, options.trust);
   SPARCL_ASSIGN_OR_RETURN(made->first_, chain.newest());
+  if (!made->first_) SPARCL_RETURN_IF_ERROR(check_no_version_folders(choice.url));
   return std::unique_ptr<VersionStore>(std::move(made));
 }
 
