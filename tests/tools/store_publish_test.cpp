@@ -197,6 +197,32 @@ TEST_F(StorePublish, VersionsFromNamesAreTheStoresVersions) {
   EXPECT_THAT(other.err, HasSubstr("another version 9"));
 }
 
+TEST_F(StorePublish, FilesWithNumbersThatCameWhileItWasDownAreVersionsToo) {
+  fs::create_directory(at("steps"));
+  const std::vector<std::string> watch{"publish", "--watch",        at("steps"), "--store",
+                                       url_,      "--version-from", "name"};
+  for (const int newest : {2, 5}) {
+    for (int step = newest == 2 ? 1 : 3; step <= newest; ++step)
+      next_file(fmt::format("steps/step_{}.safetensors", step));
+    BackgroundProgram publisher(watch);
+    EXPECT_FALSE(publisher.version(static_cast<std::uint64_t>(newest)).is_null())
+        << publisher.err();
+  }
+  EXPECT_EQ(versions(), nlohmann::json({1, 2, 3, 4, 5}));
+}
+
+TEST_F(StorePublish, LayoutsDoNotMixInOneFolder) {
+  const std::string a = next_file("a.safetensors"), other = "file:" + at("other");
+  ASSERT_EQ(run_program({"publish", a, "--store", url_}).exit_code, 0);
+  const ProgramRun mixed = run_program({"publish", a, "--store", url_, "--layout", "hf-xor"});
+  EXPECT_NE(mixed.exit_code, 0);
+  EXPECT_THAT(mixed.err, HasSubstr("it is a store of the layout sparcl"));
+  ASSERT_EQ(run_program({"publish", a, "--store", other, "--layout", "hf-xor"}).exit_code, 0);
+  const ProgramRun forgotten = run_program({"publish", a, "--store", other});
+  EXPECT_NE(forgotten.exit_code, 0);
+  EXPECT_THAT(forgotten.err, HasSubstr("folders of another layout (weight_v000001)"));
+}
+
 TEST_F(StorePublish, ReplicasAndTheStoreGetTheSameVersions) {
   const std::string a = next_file("a.safetensors"), b = next_file("b.safetensors");
   BackgroundProgram publisher(
