@@ -314,7 +314,7 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
   expect_usage({"publish", a, "--store", at("store")}, "file:PATH");
   expect_usage({"publish", a, "--store", url_, "--exit-when-acked", "1"}, "--listen");
   expect_usage({"publish", a, "--anchor-every", "3"}, "--store");
-  expect_usage({"subscribe", url_, "-o", at("f"), "--slice", "w:0:0/2"}, "--slice");
+  expect_usage({"subscribe", url_, "-o", at("f"), "--max-age", "5"}, "--max-age");
   expect_usage({"store", "restore", url_, "-o", at("f"), "--trust", a}, "--model-id");
   expect_usage({"publish", a, "--store", url_, "--layout", "nemo"}, "--layout");
   EXPECT_THAT(run_program({"publish", a, "--store", "s3://b/p", "--layout", "hf-xor"}).err,
