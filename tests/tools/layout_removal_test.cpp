@@ -1,6 +1,4 @@
 // Versions in folders of other programs: acknowledgements of readers, and the removal of versions.
-#include "tools/sparcl/acknowledgement.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,6 +7,7 @@
 
 #include "tests/tools/background_program.hpp"
 #include "tools/sparcl/acknowledged_removal.hpp"
+#include "tools/sparcl/acknowledgement.hpp"
 
 namespace sparcl::test {
 namespace {

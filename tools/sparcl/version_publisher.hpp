@@ -96,7 +96,7 @@ class VersionPublisher {
   std::optional<replication::Listener> listener_;  // nullopt: there is no service
   std::string address_;
   replication::PublisherOptions options_;
-  bool has_settled_ = false;             // the store takes what comes
+  bool has_settled_ = false;  // the store takes what comes
   bool has_told_of_store_ = false;
   bool has_told_ = false;  // a line of a version
   std::optional<Acknowledger> acknowledger_;
@@ -111,7 +111,8 @@ class VersionPublisher {
   bool is_serving_ = false;
   std::uint64_t version_ = 0;
   std::unique_ptr<ModelMemory> memory_;  // once one checkpoint was read as a whole
-  std::unique_ptr<VersionStore> store_;  // nullptr: none. Its thread reads the memory: it ends first
+  std::unique_ptr<VersionStore>
+      store_;  // nullptr: none. Its thread reads the memory: it ends first
   struct Content {
     Hash128 hash;
     Digest256 side_digest{};
