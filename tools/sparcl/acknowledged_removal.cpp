@@ -137,7 +137,7 @@ std::optional<std::uint64_t> AcknowledgedRemoval::acknowledged_by_all(bool tells
     } else if (tells) {
       const Status why = version.status().with_prefix(
           fmt::format("no version is removed until reader {} acknowledges one: ", reader));
-      warn(std::string(why.message()), why, now);
+      warn(fmt::format("{} {}", reader, static_cast<int>(why.code())), why, now);
     }
   }
   if (!is_known) return {};
