@@ -109,7 +109,13 @@ class StoreFollower {
           fmt::format("{}: there is no version yet: is the address right?", options_.url));
     counts_.newest = newest->version;
     if (version == 0 && newest->version == written_) return {};
-    if (memory_ == nullptr) SPARCL_RETURN_IF_ERROR(begin(*newest));
+    if (memory_ == nullptr) {
+      // Each version has files of its own; the first one that is read says what is written.
+      SPARCL_ASSIGN_OR_RETURN(
+          const std::optional<store::VersionRecord> wanted,
+          chain_->chain.find(version == 0 ? newest->version : version, *newest));
+      SPARCL_RETURN_IF_ERROR(begin(wanted ? *wanted : *newest));
+    }
     const double begin = net::monotonic_seconds();
     store::ChainState state = chain_state(*memory_);
     state.may_tear = !held_;
