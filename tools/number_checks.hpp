@@ -44,4 +44,14 @@ inline CLI::Validator not_negative(const std::string& name = "") {
   return CLI::Validator(fault, "", name);
 }
 
+// Of whole numbers, beside is_unsigned().
+inline CLI::Validator at_least_one() {
+  const auto fault = [](const std::string& text) {
+    std::uint64_t value = 0;
+    const bool is_good = CLI::detail::lexical_cast(text, value) && value >= 1;
+    return is_good ? std::string() : "'" + text + "' is no whole number from 1 on";
+  };
+  return CLI::Validator(fault, "POSITIVE", "");
+}
+
 }  // namespace sparcl::tool

@@ -11,6 +11,7 @@
 #include "src/api/long_wait.hpp"
 #include "src/api/replication_handles.hpp"
 #include "src/api/store_handle.hpp"
+#include "src/model/text.hpp"
 #include "src/store/address/open_store.hpp"
 
 using sparcl::Code;
@@ -88,7 +89,8 @@ sparclResult_t with_subscriber(const char* name, sparclSubscriber_t subscriber, 
 
 // The store of the options; nullptr: none.
 Result<std::unique_ptr<sparcl::api::StoreFallback>> open_fallback(
-    const sparclSubscriberOptions_t* given, const SubscriberOptions& options) {
+    const sparclSubscriberOptions_t* given, const SubscriberOptions& options,
+    const sparcl::model::Schema& schema) {
   std::unique_ptr<sparcl::api::StoreFallback> made;
   sparclSubscriberOptions_t all = SPARCL_SUBSCRIBER_OPTIONS_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "options", all));
@@ -101,6 +103,14 @@ Result<std::unique_ptr<sparcl::api::StoreFallback>> open_fallback(
         Code::kInvalidArgument,
         "options.store_patience_ms is for a subscriber with options.from_store: set both");
   if (all.store == nullptr) return made;
+  const auto slice =
+      std::ranges::find_if(schema, [](const auto& tensor) { return tensor.slice.has_value(); });
+  if (slice != schema.end())
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("options.store with a state that has a slice of {}: a store gives a subscriber "
+                    "whole models. Leave it out, or follow the store by sparclStoreRestore",
+                    sparcl::model::in_quotes(slice->name)));
   const Held<sparclStore> store(all.store, "options.store");
   SPARCL_RETURN_IF_ERROR(store.status());
   SPARCL_RETURN_IF_ERROR(store->check_process());
@@ -143,7 +153,8 @@ Status create(sparclSubscriber_t* subscriber, sparclState_t state, const char* a
                           AttachedState::attach(held, AttachedState::Use::kWrite));
   auto made = std::make_unique<sparclSubscriber>();
   made->attached = std::move(attached);
-  SPARCL_ASSIGN_OR_RETURN(made->fallback, open_fallback(given, options));
+  SPARCL_ASSIGN_OR_RETURN(made->fallback,
+                          open_fallback(given, options, made->attached->state().schema));
   made->has_buffers = options.double_buffer;
   if (made->attached->mirrored() != nullptr &&
       std::exchange(options.double_buffer, false)) {  // the mirror has none

@@ -305,6 +305,19 @@ TEST_F(StoreNotices, CallsAndOptionsThatNeedUpdatesAreRefused) {
   EXPECT_NE(error().find("store_patience_ms"), std::string::npos) << error();
   options.from_store = static_cast<sparclToggle_t>(7);
   EXPECT_EQ(create(options), sparclInvalidArgument);
+  options = reader_options();
+  std::vector<std::uint16_t> rows(64);
+  const std::uint64_t shape[] = {128}, begin[] = {64}, extent[] = {64};
+  sparclState_t part = nullptr;
+  ASSERT_EQ(sparclStateCreate(&part), sparclSuccess);
+  ASSERT_EQ(
+      sparclStateAddSlice(part, "weights", rows.data(), sparclBfloat16, 1, shape, begin, extent),
+      sparclSuccess)
+      << error();
+  EXPECT_EQ(sparclSubscriberCreate(&refused, part, address_.c_str(), &options),
+            sparclInvalidArgument);
+  EXPECT_NE(error().find("slice of 'weights'"), std::string::npos) << error();
+  EXPECT_EQ(sparclStateDestroy(part), sparclSuccess);
 }
 
 }  // namespace

@@ -211,6 +211,23 @@ TEST_F(StorePublish, FilesWithNumbersThatCameWhileItWasDownAreVersionsToo) {
   EXPECT_EQ(versions(), nlohmann::json({1, 2, 3, 4, 5}));
 }
 
+TEST_F(StorePublish, ARestoredVersionHasTheHeaderOfItsOwnFile) {
+  change(tensors_, 0.01, ++seed_);
+  write_model(at("a.safetensors"), tensors_, {{"step", "first"}});
+  change(tensors_, 0.01, ++seed_);
+  write_model(at("b.safetensors"), tensors_, {{"step", "second"}});
+  ASSERT_EQ(
+      run_program({"publish", at("a.safetensors"), at("b.safetensors"), "--store", url_}).exit_code,
+      0);
+  for (const auto& [version, file] : {std::pair{"2", "b.safetensors"}, {"1", "a.safetensors"}}) {
+    ASSERT_EQ(
+        run_program({"store", "restore", url_, "-o", at("out"), "--version", version, "--replace"})
+            .exit_code,
+        0);
+    EXPECT_EQ(read_text(at("out")), read_text(at(file))) << "byte for byte";
+  }
+}
+
 TEST_F(StorePublish, LayoutsDoNotMixInOneFolder) {
   const std::string a = next_file("a.safetensors"), other = "file:" + at("other");
   ASSERT_EQ(run_program({"publish", a, "--store", url_}).exit_code, 0);
@@ -221,6 +238,16 @@ TEST_F(StorePublish, LayoutsDoNotMixInOneFolder) {
   const ProgramRun forgotten = run_program({"publish", a, "--store", other});
   EXPECT_NE(forgotten.exit_code, 0);
   EXPECT_THAT(forgotten.err, HasSubstr("folders of another layout (weight_v000001)"));
+  fs::create_directory(at("watched"));
+  next_file("watched/a.safetensors");
+  BackgroundProgram watcher(
+      {"publish", "--watch", at("watched"), "--store", other, "--layout", "hf-xor"});
+  EXPECT_FALSE(watcher.version(2).is_null()) << watcher.err();
+  const ProgramRun second = run_program({"publish", a, "--store", other, "--layout", "hf-xor"});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  next_file("watched/b.safetensors");
+  EXPECT_NE(watcher.exit_code(), 0);
+  EXPECT_THAT(watcher.err(), HasSubstr("another process has written version 3"));
 }
 
 TEST_F(StorePublish, ReplicasAndTheStoreGetTheSameVersions) {
@@ -317,6 +344,8 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
   expect_usage({"subscribe", url_, "-o", at("f"), "--max-age", "5"}, "--max-age");
   expect_usage({"store", "restore", url_, "-o", at("f"), "--trust", a}, "--model-id");
   expect_usage({"publish", a, "--store", url_, "--layout", "nemo"}, "--layout");
+  expect_usage({"store", "restore", url_, "-o", at("f"), "--version", "0"},
+               "'0' is no whole number from 1 on\nTry: sparcl store restore --help");
   EXPECT_THAT(run_program({"publish", a, "--store", "s3://b/p", "--layout", "hf-xor"}).err,
               HasSubstr("file:PATH"));
   EXPECT_FALSE(fs::exists(at("store")));

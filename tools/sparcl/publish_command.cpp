@@ -307,7 +307,7 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
          "versions from one that has all bytes to the next (default: 64; with --layout hf-... "
          "and without --readers only the first one has all)")
       ->type_name("K")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least_one())
       ->needs(store);
   app.add_option("--chain", options.store.chain,
                  "what readers that are late may take in place of many updates. hybrid: skips over "
@@ -326,7 +326,7 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
   app.add_option("--keep-versions", options.store.keep_versions,
                  "prune the store after each anchor: keep so many versions (default: all)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least_one())
       ->excludes(layout)
       ->needs(store);
   app.add_option("--lease-seconds", options.store.lease_seconds,

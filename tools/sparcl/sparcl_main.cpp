@@ -128,8 +128,10 @@ std::string words_of(const CLI::App& command, const CLI::ParseError& error) {
 int usage_error(const CLI::App& app, const CLI::ParseError& error,
                 std::span<char* const> arguments) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const std::string hint =
-      fmt::format("Try: sparcl {}--help\n", chosen.empty() ? "" : chosen.front()->get_name() + " ");
+  std::string command;  // "store restore "
+  for (std::vector<CLI::App*> each = chosen; !each.empty(); each = each.front()->get_subcommands())
+    command += each.front()->get_name() + " ";
+  const std::string hint = fmt::format("Try: sparcl {}--help\n", command);
   return print_usage_error(
       chosen.empty() ? without_command(arguments) : words_of(*chosen.front(), error), hint,
       wants_json(arguments));

@@ -12,6 +12,7 @@
 #include "src/store/compaction.hpp"
 #include "src/store/retention.hpp"
 #include "src/store/store_content.hpp"
+#include "tools/number_checks.hpp"
 #include "tools/sparcl/command.hpp"
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/open_chain.hpp"
@@ -56,7 +57,10 @@ Status list_store(const StoreOptions& options, bool as_json) {
     row(record.version, bytes_or_dash(delta), bytes_or_dash(each.skip_bytes),
         bytes_or_dash(each.anchor_bytes), to_hex(record.target_hash));
   }));
-  return print(as_json, {{"versions", versions}}, versions.empty() ? "the store is empty\n" : text);
+  return print(as_json, {{"versions", versions}},
+               versions.empty() ? "the store is empty: no version was published at this address "
+                                  "(folders of other programs are read by sparcl convert)\n"
+                                : text);
 }
 
 Status verify_store(const StoreOptions& options, bool as_json) {
@@ -223,7 +227,7 @@ void add_store(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   restore->add_option("--version", options->version, "which (default: the newest)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   restore->add_flag("--replace", options->restore.may_replace,
                     "also where FILE is a checkpoint of another model, which is lost then");
   add_part_options(*restore, options->restore.parts);
@@ -235,14 +239,14 @@ void add_store(CLI::App& app, Invocation& invocation) {
   CLI::Option_group* const kept = prune->add_option_group("kept");
   kept->add_option("--keep", options->keep, "so many of the newest versions")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   kept->add_option("--keep-seconds", options->keep_seconds, "versions that are younger")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 1e12));
   kept->add_option("--max-bytes", options->bytes,
                    "fewer versions, so that all objects have at most so many bytes")
       ->type_name("BYTES")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   kept->require_option(1, 3);
   prune
       ->add_option("--lease-seconds", options->lease_seconds,

@@ -343,9 +343,8 @@ std::string address_fault(const std::string& text) {
 // A store has no peers, and no word on the age of versions. A page of figures has readers.
 void check_store_options(const CLI::App& app) {
   const bool has_page = app.count("--metrics") > 0;
-  for (const char* const name :
-       {"--max-age", "--secret", "--allow-rollback", "--store",
-        "--from-store", "--certificates", "--insecure"}) {
+  for (const char* const name : {"--max-age", "--secret", "--allow-rollback", "--store",
+                                 "--from-store", "--certificates", "--insecure"}) {
     const bool is_of_page =
         std::string_view(name) == "--certificates" || std::string_view(name) == "--insecure";
     if (app.count(name) > 0 && !(is_of_page && has_page))
