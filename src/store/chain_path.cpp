@@ -148,13 +148,19 @@ Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target, std:
                             target.version));
 }
 
+// share: below 1. The size is the record's word: it may be any number.
+std::uint64_t part_of(std::uint64_t bytes, double share) {
+  constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
+  return static_cast<std::uint64_t>(share * static_cast<double>(std::min(bytes, kExact)));
+}
+
 Result<Path> path_from_anchor(const Chain& chain, const VersionRecord& target,
                               const PathChoice& choice, Shortcut anchor) {
   SPARCL_ASSIGN_OR_RETURN(Path path,
                           path_from(chain, anchor.number, anchor.target, target, choice.has_skips));
-  const double share = anchor.index ? choice.anchor_share : 1;
-  path.add_cost(static_cast<std::uint64_t>(
-      share * static_cast<double>(cost_of(chain.store(), anchor.object))));
+  const std::uint64_t whole = cost_of(chain.store(), anchor.object);
+  const bool is_part = anchor.index && choice.anchor_share < 1;
+  path.add_cost(is_part ? part_of(whole, choice.anchor_share) : whole);
   path.steps.insert(path.steps.begin(), {anchor.number, 0, anchor.target, std::move(anchor.object),
                                          std::move(anchor.index)});
   return path;
@@ -180,10 +186,11 @@ Result<Path> path_from_any_anchor(const Chain& chain, const VersionRecord& targe
   const bool is_here = is_fetched(chain.store(), nearest.object);
   const std::uint64_t number = nearest.number;
   SPARCL_ASSIGN_OR_RETURN(Path path, path_from_anchor(chain, target, choice, std::move(nearest)));
-  if (is_here) return path;
-  SPARCL_ASSIGN_OR_RETURN(std::optional<Shortcut> earlier, fetched_anchor(chain, number));
-  if (!earlier) return path;
-  Result<Path> other = path_from_anchor(chain, target, choice, std::move(*earlier));
+  if (is_here || !choice.has_earlier_anchors) return path;
+  // A help: records before the nearest anchor need not be sound, or signed by a trusted key.
+  Result<std::optional<Shortcut>> earlier = fetched_anchor(chain, number);
+  if (!earlier.ok() || !*earlier) return path;
+  Result<Path> other = path_from_anchor(chain, target, choice, std::move(**earlier));
   return other.ok() && other->cost < path.cost ? std::move(other) : Result<Path>(std::move(path));
 }
 
@@ -209,7 +216,7 @@ bool PathChoice::exclude(std::span<const ChainStep> steps) {
   if (held) {
     held.reset();
   } else if (has_skips) {
-    has_skips = false;
+    has_skips = has_earlier_anchors = false;
   } else {
     if (steps.empty() || !steps.front().is_anchor() || steps.front().number <= 1) return false;
     anchors_below = steps.front().number;

@@ -35,6 +35,7 @@ struct ChainStep {
 struct PathChoice {
   std::optional<model::HeldVersion> held = {};  // nullopt: only from an anchor on
   bool has_skips = true;
+  bool has_earlier_anchors = true;           // than the nearest one, where they were fetched before
   std::uint64_t anchors_below = UINT64_MAX;  // their records' numbers
   double anchor_share = 1;                   // of an anchor with an index, that is read
 

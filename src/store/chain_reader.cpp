@@ -50,7 +50,7 @@ Status check_ends(const codec::UpdateDecoder& decoder, const ChainStep& step,
 
 struct Step {
   const ChainStep& step;
-  const std::optional<model::HeldVersion>& held;  // before it
+  std::optional<model::HeldVersion>& held;  // before it
   const ChainState& state;
   Target target;
 
@@ -111,6 +111,8 @@ Status apply_step(const Step& own, ObjectFetch& fetch, ReadCounts& counts) {
                                          "it says of the version before that it is "
                                          "the one that it leads to");
   counts.changed += decoder.changed();
+  // A window's blocks have no hash that would tell whether all of them were written.
+  if (state.window != nullptr) own.held.reset();
   return decoder.apply(fetch.bytes());
 }
 

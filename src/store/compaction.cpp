@@ -161,6 +161,15 @@ class Compactor {
   std::uint64_t added_ = 0;
 };
 
+// The first record after an anchor has no skip from there: the one before it tells.
+Result<bool> is_independent(const Chain& chain, const VersionRecord& newest) {
+  if (newest.skips_from_anchor || newest.newest_anchor + 1 != newest.number)
+    return newest.skips_from_anchor;
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> before,
+                          chain.look(newest.newest_anchor));
+  return before && before->skips_from_anchor;
+}
+
 }  // namespace
 
 Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels,
@@ -178,7 +187,8 @@ Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels,
   SPARCL_ASSIGN_OR_RETURN(const Tensors tensors, tensors_of(chain, newest->schema));
   SPARCL_ASSIGN_OR_RETURN(std::string name, random_name());
   Compactor compactor(chain, tensors, kernels, std::move(name));
-  if (newest->skips_from_anchor) {
+  SPARCL_ASSIGN_OR_RETURN(const bool has_skips_from_anchors, is_independent(chain, *newest));
+  if (has_skips_from_anchors) {
     SPARCL_RETURN_IF_ERROR(compactor.add_skips_from_anchors(first, newest->number));
   } else {
     std::vector<std::uint64_t> lengths(std::begin(kSkips), std::end(kSkips));

@@ -159,11 +159,14 @@ Result<std::set<std::string>> keys_of(const Chain& chain, const Content& content
 Status remove_unnamed(const Chain& chain, const Content& content, std::uint64_t below,
                       std::uint64_t newest, std::int64_t before_s, Remover& remover) {
   std::map<std::uint64_t, std::vector<const ObjectInfo*>> by_number;
-  std::map<std::uint64_t, std::size_t> named;  // and indexes
+  std::map<std::uint64_t, std::size_t> named;  // and indexes of anchors that are there
+  std::set<std::string> indexes;
   for (const ObjectInfo& each : content.objects) {
     by_number[number_in(each.key)].push_back(&each);
-    named[number_in(each.key)] += is_index_key(each.key) ? 1 : 0;
+    if (!is_index_key(each.key)) indexes.insert(each.key + kIndexSuffix);
   }
+  for (const ObjectInfo& each : content.objects)
+    named[number_in(each.key)] += indexes.contains(each.key) ? 1 : 0;
   for (const ObjectInfo& each : content.shortcuts) ++named[number_in(each.key)];
   for (const auto& [number, objects] : by_number) {
     const std::size_t expected = named[number] + 1;

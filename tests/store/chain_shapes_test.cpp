@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "src/store/coding_effort.hpp"
 #include "src/store/compaction.hpp"
 #include "src/store/object_cache.hpp"
@@ -153,6 +156,41 @@ TEST_F(ChainShapes, AnEarlierAnchorThatWasFetchedLeadsOverALaterOne) {
   HeldTensors held(kTensors);
   ASSERT_TRUE(bring(held, **chain.newest()).ok());
   EXPECT_TRUE(content(held) == contents.back());
+}
+
+// What a cache has must not keep a reader from what leads there without it.
+TEST_F(ChainShapes, DamageOnTheWayFromAFetchedAnchorIsPassedBy) {
+  options.shape = ChainShape::kPlain;
+  publish_some(12);  // anchors: 1, 5, 9
+  keep_fetched(StoreLink::kMetered);
+  fetch(5);
+  const StoredObject delta = *chain.record(7)->delta;
+  std::filesystem::resize_file(store->location_of(delta.key), delta.bytes - 1);
+  HeldTensors held(kTensors);
+  EXPECT_EQ(steps().front().number, 5U);
+  ASSERT_TRUE(restore_in_place(chain, **chain.newest(), state_of(held)).ok()) << "from anchor 9";
+  EXPECT_TRUE(content(held) == contents.back());
+}
+
+TEST_F(ChainShapes, EarlierRecordsNeedNotBeSoundWhereThereIsACache) {
+  options.shape = ChainShape::kPlain;
+  publish_some(12);
+  keep_fetched(StoreLink::kMeasured);
+  std::ofstream(store->location_of(commit_key(5))) << "garbage";
+  const Chain fresh(*store);
+  HeldTensors held(kTensors);
+  ASSERT_TRUE(restore_in_place(fresh, *fresh.record(12), state_of(held)).ok());
+  EXPECT_TRUE(content(held) == contents.back());
+}
+
+TEST_F(ChainShapes, CompactionKeepsTheShapeRightAfterAnAnchor) {
+  options.shape = ChainShape::kIndependent;
+  publish_some(10);  // anchors: 1, 5, 9
+  ASSERT_FALSE((*chain.newest())->skips_from_anchor);
+  const std::string skip = shortcut_key(4, 1);
+  ASSERT_TRUE(store->remove(skip).ok());
+  ASSERT_TRUE(compact(chain, kernels::cpu_kernels()).ok());
+  EXPECT_THAT(keys("shortcuts"), testing::Contains(skip));
 }
 
 TEST_F(ChainShapes, TheLinkSaysHowMuchWorkFewerBytesAreWorth) {
