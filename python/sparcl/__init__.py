@@ -1,0 +1,39 @@
+"""sparcl: sparse collectives and delta weight replication. It moves only what changed.
+
+>>> import numpy as np, sparcl
+>>> publisher = sparcl.Publisher({"w": np.zeros(1000, np.float32)})
+>>> replica = {"w": np.empty(1000, np.float32)}
+>>> subscriber = sparcl.Subscriber(replica, publisher.address)
+>>> publisher.publish(1)
+1
+>>> subscriber.next(timeout=10)
+1
+"""
+
+from ._comm import Comm, Feedback, Mask, Request, unique_id
+from ._core import (
+    VERSION as _VERSION, Advice, FeedbackStats, FileReport, Report, StorePruned, StoreVersion,
+)  # fmt: skip
+from ._errors import (
+    CorruptError, Error, InternalError, InvalidArgumentError, InvalidUsageError, MismatchError,
+    OutOfMemoryError, RemoteError, StaleError, SystemError, TimeoutError, TruncatedError,
+    UnauthorizedError, UnhandledCudaError, UnsupportedError, WrongBaseError,
+)  # fmt: skip
+from ._files import (
+    advise, apply, compose, convert, diff, hash, invert, sign, verify, verify_signature,
+)  # fmt: skip
+from ._replication import Publisher, Subscriber
+from ._state import State
+from ._store import Store
+
+__version__ = f"{_VERSION // 10000}.{_VERSION // 100 % 100}.{_VERSION % 100}"
+
+__all__ = [
+    "Advice", "Comm", "CorruptError", "Error", "Feedback", "FeedbackStats", "FileReport",
+    "InternalError", "InvalidArgumentError", "InvalidUsageError", "Mask", "MismatchError",
+    "OutOfMemoryError", "Publisher", "RemoteError", "Report", "Request", "StaleError", "State",
+    "Store", "StorePruned", "StoreVersion", "Subscriber", "SystemError", "TimeoutError",
+    "TruncatedError", "UnauthorizedError", "UnhandledCudaError", "UnsupportedError",
+    "WrongBaseError", "advise", "apply", "compose", "convert", "diff", "hash", "invert", "sign",
+    "unique_id", "verify", "verify_signature",
+]  # fmt: skip

@@ -1,0 +1,175 @@
+"""Communicators of processes that a launcher has started: who they are, and how they meet."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Optional
+
+from ._comm import Comm, unique_id
+from ._errors import InvalidArgumentError, TimeoutError
+
+_ID_BYTES = 128
+#: Seconds to wait for the other processes, if no timeout is given.
+_PATIENCE = 600.0
+
+
+class _Place(NamedTuple):
+    rank: int
+    count: int
+    host: str  # of rank 0
+    port: int
+    job: str  # processes of another job are refused
+
+
+def from_env(cls: type[Comm], **options: Any) -> Comm:
+    place = place_of(os.environ)
+    if place.count == 1:
+        return cls.local(1)[0]
+    limit = float(options.get("timeout") or _PATIENCE)
+    ready = _serve(place, limit) if place.rank == 0 else _ask(place, limit)
+    return cls.from_id(ready, place.count, place.rank, **options)
+
+
+def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
+    import torch.distributed as dist
+
+    if not dist.is_initialized():
+        raise InvalidArgumentError(
+            "torch.distributed has no process group: call init_process_group first, or use "
+            "sparcl.Comm.from_env()"
+        )
+    rank, count = dist.get_rank(group), dist.get_world_size(group)
+    if count == 1:
+        return cls.local(1)[0]
+    ids = [unique_id() if rank == 0 else None]
+    root = 0 if group is None else dist.get_global_rank(group, 0)
+    dist.broadcast_object_list(ids, src=root, group=group)
+    return cls.from_id(ids[0], count, rank, **options)
+
+
+# --- who we are ---
+
+
+def place_of(env: Mapping[str, str]) -> _Place:
+    """Reads the variables of torchrun, mpirun or Slurm; without them: one rank alone."""
+    if "RANK" in env and "WORLD_SIZE" in env:
+        port = _port(env, int(env.get("MASTER_PORT", "29500")) + 1)  # the one itself is torch's
+        host = env.get("MASTER_ADDR", "127.0.0.1")
+        job = env.get("TORCHELASTIC_RUN_ID", "") + "/" + env.get("TORCHELASTIC_RESTART_COUNT", "")
+        return _Place(_int(env, "RANK"), _int(env, "WORLD_SIZE"), host, port, job)
+    if "OMPI_COMM_WORLD_RANK" in env:
+        job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid", "")
+        host = env.get("SPARCL_MASTER_ADDR") or _first_host(env, "127.0.0.1")
+        port = _port(env, 20000 + _number_of(job) % 20000)
+        return _Place(
+            _int(env, "OMPI_COMM_WORLD_RANK"), _int(env, "OMPI_COMM_WORLD_SIZE"), host, port, job
+        )
+    if "SLURM_PROCID" in env and "SLURM_STEP_ID" in env:
+        job = f"{env.get('SLURM_JOB_ID', '')}.{env['SLURM_STEP_ID']}"
+        host = env.get("SPARCL_MASTER_ADDR") or _first_host(env, "127.0.0.1")
+        port = _port(env, 20000 + _number_of(job) % 20000)
+        return _Place(_int(env, "SLURM_PROCID"), _int(env, "SLURM_NTASKS"), host, port, job)
+    return _Place(0, 1, "", 0, "")
+
+
+def _int(env: Mapping[str, str], name: str) -> int:
+    try:
+        return int(env[name])
+    except (KeyError, ValueError):
+        raise InvalidArgumentError(
+            f"{name} is {env.get(name)!r}: the launcher sets it to a number"
+        ) from None
+
+
+def _port(env: Mapping[str, str], default: int) -> int:
+    return _int(env, "SPARCL_MASTER_PORT") if "SPARCL_MASTER_PORT" in env else default
+
+
+def _number_of(job: str) -> int:
+    number = 0
+    for letter in job.encode():
+        number = (number * 131 + letter) % 1_000_003
+    return number
+
+
+def _first_host(env: Mapping[str, str], default: str) -> str:
+    """The first of Slurm's nodes: "gpu[07-09,12],login" is gpu07."""
+    nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
+    found = re.match(r"([^,\[]+)(?:\[(\d+)[^\]]*\])?([^,\[]*)", nodes)
+    return "".join(part or "" for part in found.groups()) if found else default
+
+
+# --- how we meet: rank 0 gives the id to each rank of the job ---
+
+
+def _serve(place: _Place, limit: float) -> bytes:
+    made = unique_id()
+    deadline = time.monotonic() + limit
+    wanted = set(range(1, place.count))
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((place.host, place.port))
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"rank 0 cannot listen on {place.host}:{place.port} ({error.strerror}): set "
+                "SPARCL_MASTER_ADDR to this host's address, and SPARCL_MASTER_PORT to a free port, "
+                "on all ranks"
+            ) from None
+        listener.listen(min(place.count, 1024))
+        while wanted:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(
+                    f"ranks {sorted(wanted)[:8]} of {place.count} did not ask rank 0 at "
+                    f"{place.host}:{place.port} within {limit:g} s: were they started?"
+                )
+            listener.settimeout(min(left, 0.5))
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                continue
+            with peer:
+                rank = _answer(peer, place, made)
+                wanted.discard(rank)
+    return made
+
+
+# The rank that was answered; -1: none.
+def _answer(peer: socket.socket, place: _Place, made: bytes) -> int:
+    try:
+        peer.settimeout(5)
+        asked = peer.recv(4096).decode("utf-8", "replace").split("\n")
+        if asked[:3] != ["sparcl 1", place.job, str(place.count)]:
+            return -1
+        peer.sendall(made)
+        return int(asked[3])
+    except (OSError, ValueError, IndexError):
+        return -1
+
+
+def _ask(place: _Place, limit: float) -> bytes:
+    deadline = time.monotonic() + limit
+    why: Optional[Exception] = None
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection((place.host, place.port), timeout=5) as peer:
+                peer.sendall(f"sparcl 1\n{place.job}\n{place.count}\n{place.rank}\n".encode())
+                got = b""
+                while len(got) < _ID_BYTES and (piece := peer.recv(_ID_BYTES - len(got))):
+                    got += piece
+                if len(got) == _ID_BYTES:
+                    return got
+                why = ConnectionError("another job answered")
+        except OSError as error:
+            why = error
+        time.sleep(0.05)
+    raise TimeoutError(
+        f"rank {place.rank} did not reach rank 0 at {place.host}:{place.port} within {limit:g} s "
+        f"({why}): set SPARCL_MASTER_ADDR and SPARCL_MASTER_PORT on all ranks"
+    )

@@ -1,0 +1,337 @@
+"""Publishers and subscribers: new versions of a model reach every worker."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import math
+import os
+import re
+import weakref
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _core
+from ._choices import text_path, toggle
+from ._errors import Error, InvalidArgumentError, RemoteError, TimeoutError
+from ._state import State, Tensors, as_state
+
+if TYPE_CHECKING:
+    from ._comm import Comm
+    from ._store import Store
+
+Path = Union[str, os.PathLike[str]]
+
+# Those that are not closed yet: their threads end before the interpreter does.
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+_PIECE = 0.2  # seconds that a thread of an awaited call waits
+
+
+def _close_all() -> None:
+    for each in list(_open):
+        try:
+            each.close()
+        except Error:
+            pass  # a thread is in a call
+
+
+atexit.register(_close_all)
+
+
+class _Ended:
+    """Shared by both: `with`, and the end."""
+
+    _handle: Any
+
+    def close(self) -> None:
+        """Ends it. Waits up to 2 s for a call of another thread."""
+        self._handle.close()
+        _open.discard(self)
+
+    @property
+    def closed(self) -> bool:
+        return self._handle.closed
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Publisher(_Ended):
+    """Serves versions of a state to any number of subscribers, over TCP.
+
+    >>> publisher = sparcl.Publisher({"w": weights})
+    >>> publisher.publish(1)
+    """
+
+    def __init__(
+        self, state: Union[State, Tensors], listen: Optional[str] = None, *, model_id: str = "",
+        key: Optional[Path] = None, epoch_file: Optional[Path] = None, queue: int = 0,
+        peer_bytes: int = 0, secret: Optional[Path] = None, insecure: Optional[bool] = None,
+        shared_memory: Optional[bool] = None, witness: Optional[Path] = None,
+        certificates: Optional[Path] = None, store: Optional[Store] = None,
+    ):  # fmt: skip
+        """Starts a publisher.
+
+        Args:
+            state: a :class:`State`, or tensors by name. The publisher keeps a copy.
+            listen: "HOST:PORT"; None: a free port of the loopback interface. Other interfaces need
+                `secret`, `certificates` or `insecure`.
+            model_id: subscribers must pass the same.
+            key: file of keys that sign versions.
+            epoch_file: keeps the publisher's epoch over restarts.
+            queue: versions that are kept for late subscribers; 0: 64.
+            peer_bytes: memory that connections may take; 0: twice the model's bytes.
+            secret: file of role publish: connections are encrypted, and peers need a secret.
+            insecure: True: whoever reaches the port reads the weights.
+            shared_memory: to replicas of this machine.
+            witness: file that all publishers of the model share: one at a time publishes.
+            certificates: folder of certificates, in place of `secret`.
+            store: a thread also writes the versions there.
+        """
+        options = _core.PublisherOptions()
+        options.listen = listen
+        options.model_id = model_id
+        options.key_path = text_path(key)
+        options.state_path = text_path(epoch_file)
+        options.queue = queue
+        options.peer_bytes = peer_bytes
+        options.secret_path = text_path(secret)
+        options.insecure = toggle(insecure, "insecure")
+        options.shared_memory = toggle(shared_memory, "shared_memory")
+        options.witness_path = text_path(witness)
+        options.certificates_path = text_path(certificates)
+        self.state = as_state(state, writeable=False)
+        self._handle = _core.publisher_create(
+            self.state._state, options, store._store if store is not None else None
+        )
+        self._newest = 0
+        _open.add(self)
+
+    @classmethod
+    def from_state_dict(
+        cls, state_dict: Mapping[str, Any], listen: Optional[str] = None, *,
+        masters: Optional[Mapping[str, Any]] = None, **options: Any,
+    ) -> Publisher:  # fmt: skip
+        """Starts a publisher of ``model.state_dict()``; see :meth:`State.from_state_dict`.
+
+        Args:
+            masters: float32 tensors by name, from which the state_dict's are rounded.
+            options: those of :class:`Publisher`.
+        """
+        state = State.from_state_dict(state_dict, masters=masters, writeable=False)
+        return cls(state, listen, **options)
+
+    @property
+    def address(self) -> str:
+        """The address for subscribers: "HOST:PORT"."""
+        return self._handle.address()
+
+    def publish(self, version: Optional[int] = None) -> int:
+        """Publishes the tensors as they are now. Does not wait for subscribers.
+
+        Args:
+            version: larger than all versions before; None: the next one.
+
+        Returns:
+            The version.
+        """
+        if version is None:
+            version = self._newest + 1
+        self._handle.publish(version)
+        self._newest = version
+        return version
+
+    async def publish_async(self, version: Optional[int] = None) -> int:
+        """:meth:`publish` in a thread. The tensors must not change until it is done."""
+        return await asyncio.to_thread(self.publish, version)
+
+    def wait(self, version: int, acks: int = 1, timeout: Optional[float] = None) -> None:
+        """Waits until `acks` replicas hold a version, or a later one.
+
+        Args:
+            timeout: seconds until :class:`TimeoutError`; None: no limit.
+        """
+        self._handle.wait(version, acks, _seconds(timeout))
+
+    async def wait_async(
+        self, version: int, acks: int = 1, timeout: Optional[float] = None
+    ) -> None:
+        """:meth:`wait` as a coroutine."""
+        await _in_pieces(timeout, lambda piece: self.wait(version, acks, piece), (TimeoutError,))
+
+    def wait_stored(self, version: int, timeout: Optional[float] = None) -> None:
+        """Waits until the store has a version, or a later one."""
+        self._handle.wait_stored(version, _seconds(timeout))
+
+    def count(self, version: int = 0) -> tuple[int, int]:
+        """Connected replicas, and those of them that hold `version` or a later one."""
+        return self._handle.count(version)
+
+    @property
+    def last_report(self) -> _core.Report:
+        """Figures of the last publish: nnz_in, bytes_sent to a replica, bytes_dense, seconds."""
+        return self._handle.last_report()
+
+    def __repr__(self) -> str:
+        place = "closed" if self.closed else f"at {self.address}, version {self._newest}"
+        return f"<sparcl.Publisher {place}>"
+
+
+class Subscriber(_Ended):
+    """Holds the newest version of a publisher's model in tensors of this process.
+
+    >>> subscriber = sparcl.Subscriber({"w": weights}, "trainer:4711", secret="reader.secret")
+    >>> for version in subscriber:
+    ...     evaluate(weights)
+
+    Only :meth:`next`, :meth:`commit`, :meth:`next_group` and iteration write the tensors: whole
+    versions, checked bit for bit.
+    """
+
+    def __init__(
+        self, state: Union[State, Tensors], address: str, *, model_id: str = "",
+        trust: Optional[Path] = None, trust_threshold: int = 0, record: Optional[Path] = None,
+        double_buffer: Optional[bool] = None, relay: Optional[bool] = None,
+        secret: Optional[Path] = None, max_age: float = 0, certificates: Optional[Path] = None,
+        store: Optional[Store] = None, from_store: Optional[bool] = None,
+        store_patience: float = 0,
+    ):  # fmt: skip
+        """Starts a subscriber, which connects, and connects again after each failure.
+
+        Args:
+            state: a :class:`State`, or tensors by name, with the publisher's names, types, shapes
+                and order, and any content.
+            address: "HOST:PORT" of the publisher.
+            model_id: of the publisher.
+            trust: file of public keys, `trust_threshold` of which must have signed a version.
+            record: keeps the last version, so that the next subscriber refuses older ones.
+            double_buffer: keep a second set of the tensors; see :meth:`tensor`.
+            relay: pass updates on to other replicas.
+            secret: file of role replicate.
+            max_age: seconds after which a version counts as stale.
+            certificates: folder of certificates, in place of `secret`.
+            store: versions come from there while the publisher is away.
+            from_store: versions always come from the store, and the publisher tells of them.
+            store_patience: seconds after which the publisher sends what the store lacks; 0: 5.
+        """
+        options = _core.SubscriberOptions()
+        options.model_id = model_id
+        options.trust_path = text_path(trust)
+        options.trust_threshold = trust_threshold
+        options.record_path = text_path(record)
+        options.double_buffer = toggle(double_buffer, "double_buffer")
+        options.relay = toggle(relay, "relay")
+        options.secret_path = text_path(secret)
+        options.max_age = max_age
+        options.certificates_path = text_path(certificates)
+        options.from_store = toggle(from_store, "from_store")
+        options.store_patience_ms = round(store_patience * 1000)
+        self.state = as_state(state, writeable=True)
+        self._handle = _core.subscriber_create(
+            self.state._state, address, options, store._store if store is not None else None
+        )
+        self._names = list(self.state)
+        _open.add(self)
+
+    @classmethod
+    def into(cls, model: Any, address: str, **options: Any) -> Subscriber:
+        """Starts a subscriber that writes into a model: a torch module, or a state_dict.
+
+        See :meth:`State.from_state_dict`. Buffers are written, too.
+        """
+        tensors = model.state_dict(keep_vars=True) if hasattr(model, "state_dict") else model
+        return cls(State.from_state_dict(tensors), address, **options)
+
+    def next(self, timeout: Optional[float] = None) -> int:
+        """Waits for a newer version and writes it to the tensors.
+
+        Args:
+            timeout: seconds until :class:`TimeoutError`; None: no limit.
+
+        Returns:
+            The version that the tensors now hold.
+        """
+        return _with_limit(self._handle.next, timeout)
+
+    async def next_async(self, timeout: Optional[float] = None) -> int:
+        """:meth:`next` as a coroutine."""
+        return await _in_pieces(timeout, self.next, (TimeoutError, RemoteError))
+
+    def __iter__(self) -> Iterator[int]:
+        """Each newer version, once the tensors hold it."""
+        while True:
+            yield self.next()
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        while True:
+            yield await self.next_async()
+
+    def prepare(self, timeout: Optional[float] = None) -> int:
+        """Waits for a newer version and checks it, without writing the tensors."""
+        return _with_limit(self._handle.prepare, timeout)
+
+    def commit(self, version: int) -> None:
+        """Writes a prepared version to the tensors."""
+        self._handle.commit(version)
+
+    def next_group(self, comm: Comm, timeout: float = 600) -> int:
+        """Waits for a newer version, and shows it on all ranks of `comm`, or on none."""
+        return self._handle.next_of_group(timeout, comm._comm)
+
+    def tensor(self, name: str) -> Any:
+        """A NumPy array, for reading, over a tensor of the shown version.
+
+        With `double_buffer` the memory stays unchanged until the second :meth:`next` from now.
+        """
+        from ._arrays import view_of_address
+
+        if name not in self._names:
+            raise InvalidArgumentError(f"there is no tensor {name!r} in the state")
+        address = self._handle.tensor_address(self._names.index(name))
+        return view_of_address(address, self.state[name], self._handle)
+
+    @property
+    def version(self) -> int:
+        """The version that the tensors hold; 0 before the first."""
+        return self._handle.versions()[0]
+
+    @property
+    def newest(self) -> int:
+        """The newest version that the publisher has announced; 0 before the first."""
+        return self._handle.versions()[1]
+
+    def pin(self, version: int) -> None:
+        """Limits the versions that are shown to those up to `version`; 0: no limit."""
+        self._handle.pin(version)
+
+    def __repr__(self) -> str:
+        return f"<sparcl.Subscriber {'closed' if self.closed else f'at version {self.version}'}>"
+
+
+def _seconds(timeout: Optional[float]) -> float:
+    return math.inf if timeout is None else float(timeout)
+
+
+# The wait goes in pieces, so that Ctrl-C ends it. The text of an error has the whole time.
+def _with_limit(call: Any, timeout: Optional[float]) -> int:
+    try:
+        return call(_seconds(timeout))
+    except TimeoutError as error:
+        text = re.sub(r"within [0-9.e+-]+ s", f"within {timeout:g} s", str(error))
+        raise type(error)(text) from None
+
+
+# Calls `call(seconds)` in a thread until it gives something, or fails with none of `early`.
+async def _in_pieces(timeout: Optional[float], call: Any, early: tuple[type[Error], ...]) -> Any:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _seconds(timeout)
+    while True:
+        left = end - loop.time()
+        try:
+            return await asyncio.to_thread(call, max(0.0, min(_PIECE, left)))
+        except early:
+            if left <= _PIECE:
+                raise

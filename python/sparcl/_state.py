@@ -1,0 +1,166 @@
+"""Models as named tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Optional, Union
+
+from . import _core
+from ._arrays import name_of_type
+from ._errors import InvalidArgumentError
+
+#: Name and array of each tensor.
+Tensors = Union[Mapping[str, Any], Iterable[tuple[str, Any]]]
+
+
+class State(Mapping):
+    """A model: named tensors, which stay where they are.
+
+    Publishers and broadcasts read the tensors, subscribers and stores write them. The state keeps
+    the arrays alive. They must be contiguous, and must not be moved or resized meanwhile (torch:
+    ``resize_``, ``set_``, ``tensor.data = ...``). ``state[name]`` is the array that was added.
+    """
+
+    def __init__(self, tensors: Tensors = (), *, writeable: bool = True):
+        """Makes a state of tensors.
+
+        Args:
+            tensors: arrays by name, in the order in which they are sent.
+            writeable: False for a publisher or a root of broadcasts: read-only arrays can be added.
+        """
+        self._state = _core.state_create()
+        self._writeable = writeable
+        self._arrays: dict[str, Any] = {}
+        for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
+            self.add(name, array)
+
+    @classmethod
+    def from_state_dict(
+        cls, state_dict: Mapping[str, Any], *, masters: Optional[Mapping[str, Any]] = None,
+        writeable: bool = True,
+    ) -> State:  # fmt: skip
+        """Makes a state of a model's `state_dict`, of torch or of any framework.
+
+        Tensors that share memory (tied weights) are added once, under the first name; the others
+        are in :attr:`aliases`. Parts of DTensors (FSDP2, tensor parallel) are added as slices.
+        Non-tensors are left out, and named in :attr:`skipped`.
+
+        Args:
+            state_dict: tensors by name; `model.state_dict()`.
+            masters: float32 tensors by name, from which those of the state_dict are rounded at each
+                publish: what the optimiser steps.
+            writeable: as in :class:`State`.
+        """
+        from . import _state_dict
+
+        return _state_dict.make_state(cls, state_dict, masters or {}, writeable)
+
+    #: Names of tensors that share the memory of another one, with its name.
+    aliases: Mapping[str, str] = {}
+    #: Names in a state_dict that are no tensors, or have no elements.
+    skipped: tuple[str, ...] = ()
+
+    def add(self, name: str, array: Any) -> None:
+        """Appends a tensor: contiguous, row-major; it stays where it is."""
+        self._check_name(name)
+        self._state.add(name, array, self._writeable)
+        self._arrays[name] = array
+
+    def add_slice(
+        self, name: str, array: Any, shape: Iterable[int], begin: Iterable[int]
+    ) -> None:
+        """Appends a slice of a tensor: a rank's part of a sharded model.
+
+        Args:
+            name: of the tensor.
+            array: the slice alone; its shape is the slice's extent.
+            shape: of the whole tensor.
+            begin: first index of the slice in each dimension.
+        """
+        self._check_name(name)
+        self._state.add_slice(name, array, list(shape), list(begin), self._writeable)
+        self._arrays.setdefault(name, array)
+
+    def add_master(self, name: str, master: Any, dtype: Any) -> None:
+        """Appends a tensor that is rounded from a float32 array at each publish.
+
+        Args:
+            name: of the tensor, as replicas have it.
+            master: float32; what the optimiser steps.
+            dtype: type of the tensor: a float type of 16 or 8 bits.
+        """
+        self._check_name(name)
+        self._state.add_master(name, master, name_of_type(dtype))
+        self._arrays[name] = master
+
+    @staticmethod
+    def _check_name(name: object) -> None:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"{name!r} is no name of a tensor: pass a dict of arrays, or pairs of name and array"
+            )
+
+    def mark_indices(self, name: str, indices: Any) -> None:
+        """Names the elements that changed: the next update reads and sends marked elements only.
+
+        Args:
+            name: of the tensor.
+            indices: element numbers, strictly ascending, int64 or uint64; copied.
+        """
+        self._state.mark_indices(name, indices)
+
+    def mark_blocks(self, name: str, bitmap: Any, block: int) -> None:
+        """Names the blocks of `block` elements that may have changed.
+
+        Args:
+            bitmap: uint64 words, a bit a block, from the low end; copied.
+        """
+        self._state.mark_blocks(name, bitmap, block)
+
+    def set_trainable(self, name: str, trainable: bool) -> None:
+        """Says whether a tensor trains: updates neither read nor send others."""
+        self._state.set_trainable(name, trainable)
+
+    def set_priority(self, name: str, priority: int) -> None:
+        """Sets the order of tensors in updates: higher priority first; the same on all ranks."""
+        self._state.set_priority(name, priority)
+
+    @property
+    def version(self) -> int:
+        """The version of the last broadcast that succeeded; 0 before the first."""
+        return self._state.version()
+
+    def hash(self) -> str:
+        """A hash of names, types, shapes, order and bytes: 32 hexadecimal digits.
+
+        It finds accidents, and does not resist an attacker.
+        """
+        return self._state.hash().hex()
+
+    def close(self) -> None:
+        """Gives the arrays back. A publisher, subscriber or store of the state must be closed."""
+        self._state.close()
+        self._arrays = {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return f"<sparcl.State of {len(self)} tensors>"
+
+
+def as_state(tensors: Union[State, Tensors], writeable: bool) -> State:
+    """A state as it is; a state of anything else."""
+    return tensors if isinstance(tensors, State) else State(tensors, writeable=writeable)

@@ -1,0 +1,159 @@
+"""Stores: versions of a model in a folder that all hosts share, or in a bucket of S3."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Union
+
+from . import _core
+from ._choices import CHAIN, number_of, text_path
+from ._errors import CorruptError, InvalidArgumentError
+from ._state import State, Tensors, as_state
+
+Path = Union[str, os.PathLike[str]]
+
+
+class Store:
+    """Versions of a model in a folder or a bucket. Calls of one store wait for each other.
+
+    >>> store = sparcl.Store("file:/shared/policy")
+    >>> store.publish({"w": weights}, 1)
+    >>> store.restore({"w": weights})
+    """
+
+    def __init__(
+        self, url: str, *, anchor_every: int = 0, keep_versions: int = 0, lease_seconds: float = 0,
+        single_writer: bool = False, model_id: Optional[str] = None, key: Optional[Path] = None,
+        trust: Optional[Path] = None, trust_threshold: int = 0, chain: str = "hybrid",
+    ):  # fmt: skip
+        """Opens a store. No request is made.
+
+        Args:
+            url: "file:PATH", or "s3://BUCKET/PREFIX" with keys, region and endpoint from AWS'
+                variables and files.
+            anchor_every: at most so many versions between two that have all bytes; 0: 64.
+            keep_versions: prune after each of these; 0: keep all.
+            lease_seconds: how long a reader's needs are respected; 0: 600.
+            single_writer: publish also to a server of S3 that ignores conditions.
+            model_id: written by a publisher; a reader refuses others.
+            key: file of keys that sign what is published.
+            trust: file of public keys, `trust_threshold` of which must have signed.
+            chain: "hybrid", "plain" or "independent": what late readers may take.
+        """
+        options = _core.StoreOptions()
+        options.anchor_every = anchor_every
+        options.keep_versions = keep_versions
+        options.lease_seconds = lease_seconds
+        options.single_writer = single_writer
+        options.model_id = model_id
+        options.key_path = text_path(key)
+        options.trust_path = text_path(trust)
+        options.trust_threshold = trust_threshold
+        options.chain = number_of(CHAIN, chain, "chain")
+        self._store = _core.store_open(url, options)
+        self._states: dict[int, tuple[Any, State]] = {}
+        self._url = url
+
+    def publish(self, state: Union[State, Tensors], version: Optional[int] = None) -> int:
+        """Publishes the state's present bytes. Returns when all readers can restore the version.
+
+        Args:
+            state: a :class:`State`, or the same dict of tensors each time.
+            version: larger than the newest one; None: the next one.
+
+        Returns:
+            The version.
+        """
+        version = self.latest() + 1 if version is None else version
+        self._store.publish(self._as_state(state, writeable=False)._state, version)
+        return version
+
+    def latest(self) -> int:
+        """The newest version; 0: there is none."""
+        return self._store.latest()
+
+    def restore(self, state: Union[State, Tensors], version: int = 0) -> int:
+        """Writes a version into the state's tensors, which may be some, or slices, of the model's.
+
+        Args:
+            state: a :class:`State`, or the same dict of tensors each time: then only what is newer
+                is read.
+            version: 0: the newest.
+
+        Returns:
+            The version.
+        """
+        return self._store.restore(self._as_state(state, writeable=True)._state, version)
+
+    # A dict keeps its state, which knows what the tensors hold.
+    def _as_state(self, tensors: Union[State, Tensors], writeable: bool) -> State:
+        if isinstance(tensors, State):
+            return tensors
+        kept = self._states.get(id(tensors))
+        if kept is not None and kept[0] is tensors and _same_arrays(kept[1], tensors):
+            return kept[1]
+        made = as_state(tensors, writeable)
+        self._states[id(tensors)] = (tensors, made)
+        return made
+
+    def list(self) -> list[_core.StoreVersion]:
+        """All versions that the store has, ascending."""
+        return self._store.list()
+
+    def verify(self, copy: Optional[Store] = None) -> list[tuple[str, str]]:
+        """Reads all objects, and checks that they are what was published.
+
+        Args:
+            copy: a copy of the store, whose objects take the place of damaged ones.
+
+        Returns:
+            Place and fault of what was repaired.
+
+        Raises:
+            CorruptError: something is damaged or missing, and was not repaired.
+        """
+        damages = self._store.verify(copy._store if copy is not None else None)
+        left = [f"{place}: {what}" for place, what, repaired in damages if not repaired]
+        if left:
+            raise CorruptError("; ".join(left))
+        return [(place, what) for place, what, _ in damages]
+
+    def prune(self, *, versions: int = 0, seconds: float = 0, bytes: int = 0) -> _core.StorePruned:
+        """Removes old versions that no reader needs. A later call removes what this one marks.
+
+        Args:
+            versions: keep so many of the newest.
+            seconds: keep versions that are younger.
+            bytes: keep fewer, so that all objects have at most so many bytes.
+        """
+        return self._store.prune(versions, seconds, bytes)
+
+    def compact(self) -> int:
+        """Adds the skips that are missing, and an anchor. Returns the number of objects."""
+        return self._store.compact()
+
+    def copy(self, to: Store) -> int:
+        """Copies all versions that another store lacks. Returns their number."""
+        if not isinstance(to, Store):
+            raise InvalidArgumentError(f"to is {to!r}: pass a sparcl.Store")
+        return self._store.copy(to._store)
+
+    def close(self) -> None:
+        """Closes the store, and gives its states back."""
+        self._store.close()
+        self._states = {}
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<sparcl.Store {self._url}>"
+
+
+def _same_arrays(state: State, tensors: Tensors) -> bool:
+    pairs = tensors.items() if hasattr(tensors, "items") else tensors
+    pairs = list(pairs)
+    return len(pairs) == len(state) and all(state.get(name) is array for name, array in pairs)

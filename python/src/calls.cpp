@@ -1,0 +1,140 @@
+#include "calls.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <ctime>
+#include <mutex>
+#include <thread>
+
+namespace sparcl::python {
+namespace {
+
+std::atomic<unsigned> came{0};  // SIGINTs
+
+// The handler that was there before ours: Python's.
+struct sigaction before {};
+
+void on_interrupt(int signal, siginfo_t* info, void* context) {
+  came.fetch_add(1, std::memory_order_relaxed);
+  if ((before.sa_flags & SA_SIGINFO) != 0)
+    before.sa_sigaction(signal, info, context);
+  else
+    before.sa_handler(signal);
+}
+
+// Aborts a communicator once Ctrl-C comes. The thread starts with the first call that is watched,
+// and sleeps while there is none.
+class InterruptWatch {
+ public:
+  void begin(sparclComm_t comm, unsigned seen) {
+    const std::lock_guard lock(mutex_);
+    if (!is_started_) std::thread([this] { run(); }).detach();
+    is_started_ = true;
+    comm_ = comm;
+    seen_ = seen;
+    if (is_asleep_) wake_.notify_one();
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    comm_ = nullptr;
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      // Most calls are over before the first look: a watch that was on looks on for a while.
+      if (comm_ == nullptr && ++idle_ > kIdleLooks) {
+        is_asleep_ = true;
+        wake_.wait(lock, [this] { return comm_ != nullptr; });
+        is_asleep_ = false;
+      }
+      if (comm_ != nullptr) idle_ = 0;
+      if (comm_ != nullptr && came.load() != seen_) {
+        sparclCommAbort(comm_);
+        comm_ = nullptr;
+      }
+      wake_.wait_for(lock, std::chrono::milliseconds(20));
+    }
+  }
+
+  static constexpr int kIdleLooks = 50;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  sparclComm_t comm_ = nullptr;
+  unsigned seen_ = 0;
+  int idle_ = 0;
+  bool is_started_ = false, is_asleep_ = false;
+};
+
+// In a child of fork() the thread is not there: the child gets a watch of its own.
+InterruptWatch* watch = nullptr;
+
+void make_watch() { watch = new InterruptWatch; }
+
+bool is_main_thread() {
+  static const unsigned long main = [] {
+    const nb::object thread = nb::module_::import_("threading").attr("main_thread")();
+    return nb::cast<unsigned long>(thread.attr("ident"));
+  }();
+  return PyThread_get_thread_ident() == main;
+}
+
+}  // namespace
+
+unsigned interrupts() { return came.load(std::memory_order_relaxed); }
+
+void watch_interrupts() {
+  struct sigaction now {};
+  if (sigaction(SIGINT, nullptr, &now) != 0) return;
+  const bool is_ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt;
+  const bool is_plain = (now.sa_flags & SA_SIGINFO) == 0;
+  if (is_ours || (is_plain && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN))) return;
+  before = now;
+  struct sigaction ours = now;
+  ours.sa_sigaction = on_interrupt;
+  ours.sa_flags |= SA_SIGINFO;
+  sigaction(SIGINT, &ours, nullptr);
+}
+
+AbortOnInterrupt::AbortOnInterrupt(sparclComm_t comm)
+    : is_watched_(is_main_thread()), seen_(interrupts()) {
+  if (!is_watched_) return;
+  static const int forked = pthread_atfork(nullptr, nullptr, make_watch);
+  if (watch == nullptr || forked != 0) make_watch();
+  watch_interrupts();
+  watch->begin(comm, seen_);
+}
+
+AbortOnInterrupt::~AbortOnInterrupt() {
+  if (is_watched_) watch->end();
+}
+
+void AbortOnInterrupt::raise_if_interrupted() const {
+  if (is_watched_ && interrupts() != seen_ && PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+void raise(sparclResult_t result, const nb::object& text) {
+  const nb::object type =
+      nb::module_::import_("sparcl._errors").attr("BY_CODE")[nb::int_(static_cast<int>(result))];
+  PyErr_SetObject(type.ptr(), text.ptr());
+  throw nb::python_error();
+}
+
+void raise_type_error(const nb::object& text) {
+  PyErr_SetObject(PyExc_TypeError, text.ptr());
+  throw nb::python_error();
+}
+
+void check(sparclResult_t result, sparclComm_t comm) {
+  if (result == sparclSuccess) return;
+  const char* text = sparclGetLastError(comm);
+  if (*text == '\0') text = sparclGetErrorString(result);
+  // Names in a text need not be UTF-8.
+  raise(result,
+        nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace")));
+}
+
+}  // namespace sparcl::python

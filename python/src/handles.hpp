@@ -1,0 +1,99 @@
+#pragma once
+// Objects of the C interface as Python holds them. What a call of theirs reads or writes lives as
+// long as the call.
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "array_view.hpp"
+#include "calls.hpp"
+#include "sparcl/sparcl.h"
+
+namespace sparcl::python {
+
+// Owns a handle; `Destroy` may block.
+template <class T, sparclResult_t (*Destroy)(T)>
+class Handle {
+ public:
+  Handle(T handle, const char* kind) : handle_(handle), kind_(kind) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  // Errors are lost: who wants to know them calls close().
+  ~Handle() {
+    if (handle_ == nullptr) return;
+    const nb::gil_scoped_release released;
+    Destroy(handle_);
+  }
+  T get() const {
+    if (handle_ != nullptr) return handle_;
+    const std::string text = "this " + std::string(kind_) + " is closed: make another one";
+    raise(sparclInvalidUsage, nb::cast(text));
+  }
+  bool is_closed() const { return handle_ == nullptr; }
+  // After an error it is open, unless the library has not got it any more.
+  void close() {
+    if (handle_ == nullptr) return;
+    run_released([this] { return Destroy(handle_); });
+    handle_ = nullptr;
+  }
+  // Objects that live as long as the handle.
+  void keep(nb::object object) { kept_.push_back(std::move(object)); }
+  void keep(ArrayView view) { views_.push_back(std::move(view)); }
+  const std::vector<ArrayView>& views() const { return views_; }
+
+ private:
+  T handle_;
+  const char* kind_;
+  std::vector<nb::object> kept_;
+  std::vector<ArrayView> views_;
+};
+
+using Mask = Handle<sparclMask_t, sparclMaskDestroy>;
+using Feedback = Handle<sparclFeedback_t, sparclFeedbackDestroy>;
+using State = Handle<sparclState_t, sparclStateDestroy>;
+using Publisher = Handle<sparclPublisher_t, sparclPublisherDestroy>;
+using Subscriber = Handle<sparclSubscriber_t, sparclSubscriberDestroy>;
+using Store = Handle<sparclStore_t, sparclStoreClose>;
+
+// What a call in flight uses.
+struct InFlight {
+  sparclRequest_t request = nullptr;
+  std::size_t nnz = 0;
+  std::vector<ArrayView> views;
+  std::vector<nb::object> objects;
+};
+
+class Comm : public Handle<sparclComm_t, sparclCommDestroy> {
+ public:
+  explicit Comm(sparclComm_t comm) : Handle(comm, "communicator") {}
+  // Keeps what a request uses whose Python object is gone, until the call is over.
+  void adopt(std::unique_ptr<InFlight> call) { orphans_.push_back(std::move(call)); }
+  void drop_ended_orphans() {
+    std::erase_if(orphans_, [](const std::unique_ptr<InFlight>& each) {
+      int done = 0;
+      sparclTest(&each->request, &done, nullptr);
+      return done != 0 || each->request == nullptr;
+    });
+  }
+
+ private:
+  std::vector<std::unique_ptr<InFlight>> orphans_;
+};
+
+inline const char* text_or_null(const std::optional<std::string>& text) {
+  return text ? text->c_str() : nullptr;
+}
+
+void add_communicators(nb::module_& module);
+void add_collectives(nb::module_& module);
+void add_states(nb::module_& module);
+void add_replication(nb::module_& module);
+void add_stores(nb::module_& module);
+void add_files(nb::module_& module);
+
+}  // namespace sparcl::python

@@ -1,0 +1,28 @@
+// The module sparcl._core: calls of the C interface, one by one. The package sparcl is made of
+// them.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "handles.hpp"
+
+NB_MODULE(_core, module) {
+  module.doc() = "Calls of the C interface; use the package sparcl.";
+  nanobind::set_leak_warnings(false);  // threads may hold objects when the interpreter ends
+  int version = 0;
+  sparclGetVersion(&version);
+  module.attr("VERSION") = version;
+  sparcl::python::add_communicators(module);
+  sparcl::python::add_states(module);
+  sparcl::python::add_collectives(module);
+  sparcl::python::add_stores(module);
+  sparcl::python::add_replication(module);
+  sparcl::python::add_files(module);
+  module.def("type_bytes", [](const std::string& name) {
+    return sparcl::python::bytes_of_type(sparcl::python::type_of_name(name, "dtype"));
+  });
+  module.def("type_name", [](const nanobind::object& array, const char* name) {
+    return sparcl::python::type_name(
+        sparcl::python::ArrayView(array, name, sparcl::python::Access::kRead).type());
+  });
+}
