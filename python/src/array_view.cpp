@@ -1,4 +1,4 @@
-#include "array_view.hpp"
+#include "python/src/array_view.hpp"
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "calls.hpp"
+#include "python/src/python_calls.hpp"
 
 namespace sparcl::python {
 namespace {

@@ -4,7 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
 namespace {

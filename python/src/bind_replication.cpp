@@ -7,7 +7,7 @@
 #include <array>
 #include <tuple>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
 namespace {
@@ -58,7 +58,7 @@ std::tuple<int, int> count_replicas(const Publisher& publisher, std::uint64_t ve
   return {connected, holding};
 }
 
-sparclReport_t report_of(const Publisher& publisher) {
+sparclReport_t publish_report(const Publisher& publisher) {
   sparclReport_t report = SPARCL_REPORT_INITIALIZER;
   check(sparclPublisherLastReport(publisher.get(), &report));
   return report;
@@ -101,7 +101,7 @@ bool is_early_for_subscriber(sparclResult_t result) {
   return result == sparclTimeout || result == sparclRemoteError || result == sparclSystemError;
 }
 
-std::uint64_t next(const Subscriber& subscriber, double seconds) {
+std::uint64_t next_version(const Subscriber& subscriber, double seconds) {
   std::uint64_t version = 0;
   const sparclSubscriber_t handle = subscriber.get();
   run_in_pieces(
@@ -110,7 +110,7 @@ std::uint64_t next(const Subscriber& subscriber, double seconds) {
   return version;
 }
 
-std::uint64_t prepare(const Subscriber& subscriber, double seconds) {
+std::uint64_t prepare_version(const Subscriber& subscriber, double seconds) {
   std::uint64_t version = 0;
   const sparclSubscriber_t handle = subscriber.get();
   run_in_pieces(
@@ -181,7 +181,7 @@ void add_replication(nb::module_& module) {
                  is_early_for_publisher);
            })
       .def("count", &count_replicas)
-      .def("last_report", &report_of);
+      .def("last_report", &publish_report);
   nb::class_<SubscriberOptions>(module, "SubscriberOptions")
       .def(nb::init<>())
       .def_rw("model_id", &SubscriberOptions::model_id, nb::arg().none())
@@ -198,8 +198,8 @@ void add_replication(nb::module_& module) {
   nb::class_<Subscriber>(module, "Subscriber")
       .def("close", &Subscriber::close)
       .def_prop_ro("closed", &Subscriber::is_closed)
-      .def("next", &next)
-      .def("prepare", &prepare)
+      .def("next", &next_version)
+      .def("prepare", &prepare_version)
       .def("commit",
            [](const Subscriber& subscriber, std::uint64_t version) {
              run_released([&, handle = subscriber.get()] {

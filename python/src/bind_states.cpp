@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
 namespace {

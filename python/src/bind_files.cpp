@@ -4,7 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
 namespace {
@@ -79,10 +79,10 @@ class Progress {
 
 using Text = std::optional<std::string>;
 
-nb::object diff(const std::string& base, const std::string& target, const std::string& output,
-                const Text& mode, const std::vector<std::string>& only,
-                const std::optional<sparclUpdateOptions_t>& selection, bool side_files, int threads,
-                bool identities, nb::object on_progress) {
+nb::object file_diff(const std::string& base, const std::string& target, const std::string& output,
+                     const Text& mode, const std::vector<std::string>& only,
+                     const std::optional<sparclUpdateOptions_t>& selection, bool side_files,
+                     int threads, bool identities, nb::object on_progress) {
   std::vector<const char*> globs;
   for (const std::string& each : only) globs.push_back(each.c_str());
   sparclFileDiffOptions_t options = SPARCL_FILE_DIFF_OPTIONS_INITIALIZER;
@@ -100,8 +100,8 @@ nb::object diff(const std::string& base, const std::string& target, const std::s
   });
 }
 
-nb::object apply(const std::string& base, const std::string& delta, const std::string& output,
-                 nb::object on_progress) {
+nb::object file_apply(const std::string& base, const std::string& delta, const std::string& output,
+                      nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -110,7 +110,7 @@ nb::object apply(const std::string& base, const std::string& delta, const std::s
   });
 }
 
-nb::object verify(const std::string& path, nb::object on_progress) {
+nb::object file_verify(const std::string& path, nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -118,8 +118,8 @@ nb::object verify(const std::string& path, nb::object on_progress) {
       [&](sparclFileReport_t* report) { return sparclFileVerify(path.c_str(), &options, report); });
 }
 
-nb::object compose(const std::vector<std::string>& deltas, const Text& base,
-                   const std::string& output, nb::object on_progress) {
+nb::object file_compose(const std::vector<std::string>& deltas, const Text& base,
+                        const std::string& output, nb::object on_progress) {
   std::vector<const char*> paths;
   for (const std::string& each : deltas) paths.push_back(each.c_str());
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
@@ -131,8 +131,8 @@ nb::object compose(const std::vector<std::string>& deltas, const Text& base,
   });
 }
 
-nb::object invert(const std::string& base, const std::string& delta, const std::string& output,
-                  nb::object on_progress) {
+nb::object file_invert(const std::string& base, const std::string& delta, const std::string& output,
+                       nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -141,8 +141,8 @@ nb::object invert(const std::string& base, const std::string& delta, const std::
   });
 }
 
-nb::object convert(const std::string& input, const Text& from, const std::string& output,
-                   const std::string& to, const Text& base, nb::object on_progress) {
+nb::object file_convert(const std::string& input, const Text& from, const std::string& output,
+                        const std::string& to, const Text& base, nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -152,7 +152,7 @@ nb::object convert(const std::string& input, const Text& from, const std::string
   });
 }
 
-nb::object hash(const std::string& path, int kind, nb::object on_progress) {
+nb::object file_hash(const std::string& path, int kind, nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -161,8 +161,8 @@ nb::object hash(const std::string& path, int kind, nb::object on_progress) {
   });
 }
 
-nb::object sign(const std::string& path, const std::string& key, const Text& signature,
-                const Text& model_id, std::uint64_t version, double valid_s, bool adds) {
+nb::object file_sign(const std::string& path, const std::string& key, const Text& signature,
+                     const Text& model_id, std::uint64_t version, double valid_s, bool adds) {
   sparclFileSignOptions_t options = SPARCL_FILE_SIGN_OPTIONS_INITIALIZER;
   Progress progress{nb::none()};
   progress.attach(options);
@@ -176,9 +176,9 @@ nb::object sign(const std::string& path, const std::string& key, const Text& sig
   });
 }
 
-nb::object verify_signature(const std::string& path, const std::string& trust,
-                            const Text& signature, const Text& model_id, std::uint64_t min_version,
-                            std::uint64_t threshold) {
+nb::object file_verify_signature(const std::string& path, const std::string& trust,
+                                 const Text& signature, const Text& model_id,
+                                 std::uint64_t min_version, std::uint64_t threshold) {
   sparclFileSignatureOptions_t options = SPARCL_FILE_SIGNATURE_OPTIONS_INITIALIZER;
   Progress progress{nb::none()};
   progress.attach(options);
@@ -191,8 +191,8 @@ nb::object verify_signature(const std::string& path, const std::string& trust,
   });
 }
 
-sparclFileAdvice_t advise(const std::string& first, const std::string& second, double link_gbit,
-                          int ranks) {
+sparclFileAdvice_t file_advise(const std::string& first, const std::string& second,
+                               double link_gbit, int ranks) {
   sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
   run_released([&] {
     return sparclFileAdvise(first.c_str(), second.c_str(), link_gbit, ranks, nullptr, &advice);
@@ -255,20 +255,21 @@ void add_files(nb::module_& module) {
       .def_prop_ro("best_mode", [](const Advice& advice) { return advice.best_mode; })
       .def_prop_ro("broadcast_bytes", [](const Advice& advice) { return advice.broadcast.bytes; })
       .def_prop_ro("modes", &modes_of, "tuples of name, bytes and seconds");
-  module.def("file_diff", &diff, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+  module.def("file_diff", &file_diff, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
              nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  module.def("file_apply", &apply, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  module.def("file_verify", &verify, nb::arg(), nb::arg().none());
-  module.def("file_compose", &compose, nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
-  module.def("file_invert", &invert, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  module.def("file_convert", &convert, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
+  module.def("file_apply", &file_apply, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  module.def("file_verify", &file_verify, nb::arg(), nb::arg().none());
+  module.def("file_compose", &file_compose, nb::arg(), nb::arg().none(), nb::arg(),
+             nb::arg().none());
+  module.def("file_invert", &file_invert, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  module.def("file_convert", &file_convert, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(),
              nb::arg().none(), nb::arg().none());
-  module.def("file_hash", &hash, nb::arg(), nb::arg(), nb::arg().none());
-  module.def("file_sign", &sign, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
+  module.def("file_hash", &file_hash, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("file_sign", &file_sign, nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
              nb::arg(), nb::arg(), nb::arg());
-  module.def("file_verify_signature", &verify_signature, nb::arg(), nb::arg(), nb::arg().none(),
-             nb::arg().none(), nb::arg(), nb::arg());
-  module.def("file_advise", &advise);
+  module.def("file_verify_signature", &file_verify_signature, nb::arg(), nb::arg(),
+             nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg());
+  module.def("file_advise", &file_advise);
 }
 
 }  // namespace sparcl::python

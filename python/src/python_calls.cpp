@@ -1,4 +1,4 @@
-#include "calls.hpp"
+#include "python/src/python_calls.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "array_view.hpp"
-#include "calls.hpp"
+#include "python/src/array_view.hpp"
+#include "python/src/python_calls.hpp"
 #include "sparcl/sparcl.h"
 
 namespace sparcl::python {

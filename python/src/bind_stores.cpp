@@ -3,7 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
 namespace {
@@ -16,7 +16,7 @@ struct StoreOptions {
   std::optional<std::string> model_id, key_path, trust_path;
 };
 
-Store* open(const std::string& url, const StoreOptions& given) {
+Store* open_store(const std::string& url, const StoreOptions& given) {
   sparclStoreOptions_t options = SPARCL_STORE_OPTIONS_INITIALIZER;
   options.anchor_every = given.anchor_every;
   options.keep_versions = given.keep_versions;
@@ -32,13 +32,13 @@ Store* open(const std::string& url, const StoreOptions& given) {
   return new Store(store, "store");
 }
 
-std::uint64_t latest(const Store& store) {
+std::uint64_t latest_version(const Store& store) {
   std::uint64_t version = 0;
   run_released([&, handle = store.get()] { return sparclStoreLatest(handle, &version); });
   return version;
 }
 
-std::uint64_t restore(const Store& store, const State& state, std::uint64_t version) {
+std::uint64_t restore_version(const Store& store, const State& state, std::uint64_t version) {
   std::uint64_t got = 0;
   const sparclState_t into = state.get();
   run_released(
@@ -51,7 +51,7 @@ struct Listed {
   std::string hash;
 };
 
-nb::list list(const Store& store) {
+nb::list list_store(const Store& store) {
   std::vector<Listed> all;
   run_released([&, handle = store.get()] {
     return sparclStoreList(
@@ -74,7 +74,7 @@ struct Damage {
 };
 
 // What is damaged; `result` tells whether all of it was repaired.
-nb::list verify(const Store& store, const nb::object& copy) {
+nb::list verify_store(const Store& store, const nb::object& copy) {
   std::vector<Damage> all;
   const sparclStore_t from = copy.is_none() ? nullptr : nb::cast<Store&>(copy).get();
   sparclResult_t result;
@@ -95,8 +95,8 @@ nb::list verify(const Store& store, const nb::object& copy) {
   return damages;
 }
 
-sparclStorePruned_t prune(const Store& store, std::uint64_t versions, double seconds,
-                          std::uint64_t bytes) {
+sparclStorePruned_t prune_store(const Store& store, std::uint64_t versions, double seconds,
+                                std::uint64_t bytes) {
   sparclStoreKeep_t keep = SPARCL_STORE_KEEP_INITIALIZER;
   keep.versions = versions;
   keep.seconds = seconds;
@@ -146,11 +146,11 @@ void add_stores(nb::module_& module) {
                  [&, handle = store.get()] { return sparclStorePublish(handle, of, version); });
              store.keep(state);
            })
-      .def("latest", &latest)
-      .def("restore", &restore)
-      .def("list", &list)
-      .def("verify", &verify, nb::arg("copy").none())
-      .def("prune", &prune)
+      .def("latest", &latest_version)
+      .def("restore", &restore_version)
+      .def("list", &list_store)
+      .def("verify", &verify_store, nb::arg("copy").none())
+      .def("prune", &prune_store)
       .def("compact",
            [](const Store& store) {
              std::uint64_t added = 0;
@@ -164,7 +164,7 @@ void add_stores(nb::module_& module) {
             [&, handle = store.get()] { return sparclStoreCopy(handle, target, &copied); });
         return copied;
       });
-  module.def("store_open", &open);
+  module.def("store_open", &open_store);
 }
 
 }  // namespace sparcl::python

@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 NB_MODULE(_core, module) {
   module.doc() = "Calls of the C interface; use the package sparcl.";

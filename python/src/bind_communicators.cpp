@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "handles.hpp"
+#include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
 namespace {
