@@ -22,6 +22,7 @@ from ._errors import (
 from ._files import (
     advise, apply, compose, convert, diff, hash, invert, sign, verify, verify_signature,
 )  # fmt: skip
+from ._program import Finding, doctor
 from ._replication import Publisher, Subscriber
 from ._state import State
 from ._store import Store
@@ -29,11 +30,11 @@ from ._store import Store
 __version__ = f"{_VERSION // 10000}.{_VERSION // 100 % 100}.{_VERSION % 100}"
 
 __all__ = [
-    "Advice", "Comm", "CorruptError", "Error", "Feedback", "FeedbackStats", "FileReport",
+    "Advice", "Comm", "CorruptError", "Error", "Feedback", "FeedbackStats", "FileReport", "Finding",
     "InternalError", "InvalidArgumentError", "InvalidUsageError", "Mask", "MismatchError",
     "OutOfMemoryError", "Publisher", "RemoteError", "Report", "Request", "StaleError", "State",
     "Store", "StorePruned", "StoreVersion", "Subscriber", "SystemError", "TimeoutError",
     "TruncatedError", "UnauthorizedError", "UnhandledCudaError", "UnsupportedError",
-    "WrongBaseError", "advise", "apply", "compose", "convert", "diff", "hash", "invert", "sign",
+    "WrongBaseError", "advise", "apply", "compose", "convert", "diff", "doctor", "hash", "invert", "sign",
     "unique_id", "verify", "verify_signature",
 ]  # fmt: skip

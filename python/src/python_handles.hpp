@@ -40,6 +40,8 @@ class Handle {
     if (handle_ == nullptr) return;
     run_released([this] { return Destroy(handle_); });
     handle_ = nullptr;
+    kept_.clear();
+    views_.clear();
   }
   // Objects that live as long as the handle.
   void keep(nb::object object) { kept_.push_back(std::move(object)); }

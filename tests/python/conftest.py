@@ -1,0 +1,34 @@
+"""Ranks as threads, and the pieces that several tests use."""
+
+import concurrent.futures
+import os
+import sys
+
+import pytest
+
+import sparcl
+
+
+def run_ranks(count, work, **options):
+    """work(comm) on a thread of each rank; their results, or the first exception."""
+    comms = sparcl.Comm.local(count)
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        return [each.result(60) for each in [threads.submit(work, comm) for comm in comms]]
+
+
+@pytest.fixture
+def alone():
+    """A communicator of one rank."""
+    comm = sparcl.Comm.local(1)[0]
+    yield comm
+    comm.close()
+
+
+def run_python(program, *arguments, timeout=60, **options):
+    """Runs a program as a process of its own, with the package."""
+    import subprocess
+
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True,
+        timeout=timeout, env={**os.environ, **options.pop("env", {})}, **options,
+    )  # fmt: skip
