@@ -50,12 +50,19 @@ Result<Subscriber::Swap> StoreFallback::next_beside(Subscriber& subscriber, doub
   for (;;) {
     const double left = std::max(deadline - net::monotonic_seconds(), 0.0);
     Result<Subscriber::Swap> swap = subscriber.next(std::min(left, kPieceSeconds));
+    note_written(swap.status());
     const double now = net::monotonic_seconds();
     const bool is_away = !swap.ok() && !subscriber.trouble().ok();
     if (Taken taken = look_if_away(subscriber, is_away, now)) return std::move(*taken);
     if (swap.ok() || is_told_at_once(swap.status().code())) return swap;
     if (now >= deadline) return subscriber.nothing_newer(seconds);
   }
+}
+
+// What the arrays held at first is not known any more once the publisher's bytes were written, or
+// damage was found.
+void StoreFallback::note_written(const Status& status) {
+  if (status.ok() || status.code() == Code::kCorrupt) options_.brought.reset();
 }
 
 StoreFallback::Taken StoreFallback::look_if_away(Subscriber& subscriber, bool is_away, double now) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "src/base/repeated_messages.hpp"
 #include "src/replication/subscriber.hpp"
@@ -23,6 +24,8 @@ class ToldWait {
   int misses() const { return misses_; }
   void missed(double now);
   void found(double now);
+  // No look for so long.
+  void rest(double now, double seconds) { due_ = now + seconds; }
 
  private:
   std::optional<double> begun_at_;
@@ -64,6 +67,7 @@ class StoreFallback {
   Taken look_if_away(replication::Subscriber& subscriber, bool is_away, double now);
   Result<replication::Subscriber::Swap> take(replication::Subscriber& subscriber,
                                              const store::VersionRecord& record);
+  void note_written(const Status& status);
   void tell_failure(const char* when, const Status& why, double now);
 
   // With is_first (store_notices.cpp).
@@ -73,6 +77,8 @@ class StoreFallback {
   Taken look_if_told(replication::Subscriber& subscriber, const replication::Subscriber::Told& told,
                      double now);
   Result<std::optional<store::VersionRecord>> find(const replication::Subscriber::Told& told);
+  // Whether the publisher may have another version than what is held.
+  bool is_wanted(const replication::Subscriber::Told& told) const;
   void ask_publisher(replication::Subscriber& subscriber, std::uint64_t version, const Status& why);
   void leave_publisher(replication::Subscriber& subscriber);
 
@@ -85,7 +91,10 @@ class StoreFallback {
   double looked_at_ = -1e9;
   RepeatedMessages failures_;
   ToldWait wait_;
-  bool asks_publisher_ = false;
+  std::uint64_t newest_here_ = 0;  // version, when the store was looked at
+  double rest_s_ = 0;              // between two looks while the publisher sends
+  // What is held is this publisher's version of its number.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> agreed_;  // version, epoch
 };
 
 }  // namespace sparcl::api

@@ -163,6 +163,7 @@ Status ReplicaMachine::on_welcome(UpstreamKind from, const Welcome& welcome) {
 void ReplicaMachine::forget_other_epochs(std::uint64_t epoch) {
   act(replica_action::SetEpoch{epoch});
   if (std::exchange(publisher_epoch_, epoch) == epoch) return;
+  if (options_.only_told) on_only_told(true);  // another publisher was asked for updates
   freshness_.on_new_epoch();
   act(replica_action::StopPassingOn{});
   transfer_ = replica_phase::NoUpdate{};

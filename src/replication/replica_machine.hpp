@@ -119,6 +119,7 @@ class ReplicaMachine {
   Status on_pin(std::uint64_t version, const std::optional<HeldVersion>& before, const char* why);
   // Updates are not taken any more, or again: the publisher tells of versions only.
   void on_only_told(bool only_told);
+  bool is_only_told() const { return only_told_; }
   // All updates up to this version are wanted now, though none of them is applied meanwhile. 0: as
   // many as usual.
   void on_want(std::uint64_t version);
@@ -170,6 +171,7 @@ class ReplicaMachine {
   const HeldVersion& held() const { return held_; }
   bool holds_published() const { return is<replica_phase::Published>(bytes_); }
   std::uint64_t epoch() const { return epoch_; }
+  std::uint64_t publisher_epoch() const { return publisher_epoch_; }
   std::uint64_t newest() const { return newest_; }
   LatestHeld latest() const;
   const std::shared_ptr<const Offer>& proof() const { return proof_; }

@@ -63,6 +63,12 @@ Status ReplicaMachine::check_order(const Commit& commit) const {
                     "publisher: it is not gone back to",
                     commit.version, latest_version_));
   }
+  if (options_.only_told && holds_published() && commit.version < held_.version) {
+    return unauthorized(
+        fmt::format("version {} is older than version {}, which is held: numbers decide where "
+                    "versions come from a store",
+                    commit.version, held_.version));
+  }
   const StagedUpdate* staged = last_staged();
   const std::uint64_t epoch = staged != nullptr ? staged->commit().epoch : epoch_;
   const HeldVersion last = tip();

@@ -37,7 +37,7 @@ struct ReplicatedState {
       nullptr;  // of a publisher, all of whose arrays come from the source; may be nullptr
   bool found_in_classes = false;  // what the finder finds may be coded in classes, although these
                                   // need a read of all arrays on the host
-  codec::ArrayName array_name;  // for errors; may be empty
+  codec::ArrayName array_name;    // for errors; may be empty
   const kernels::KernelSet* kernels = nullptr;
   bool verify_all =
       false;  // a replica hashes all that it holds at each update, not only what changes

@@ -152,6 +152,10 @@ class Subscriber final : private UpstreamOwner {
     bool is_connected = false;
     std::uint64_t held = 0, newest = 0;  // Versions
     double newest_at = 0;                // monotonic seconds: the publisher told of it
+    bool is_asked = false;               // it sends bytes: only_told(false)
+    std::uint64_t epoch = 0;             // of the publisher
+    bool is_of_epoch = false;            // what is held
+    Hash128 hash = {};                   // of what is held
     bool is_newer() const { return newest > held; }
   };
   Told told() const;

@@ -54,8 +54,18 @@ void Subscriber::only_told(bool is_on) {
 
 Subscriber::Told Subscriber::told() const {
   const std::lock_guard lock(mutex_);
-  return {publisher_.is_ready(), machine_.holds_published() ? machine_.held().version : 0,
-          machine_.newest(), newest_at_};
+  Told told;
+  told.is_connected = publisher_.is_ready();
+  if (machine_.holds_published()) {
+    told.held = machine_.held().version;
+    told.hash = machine_.held().hash;
+  }
+  told.newest = machine_.newest();
+  told.newest_at = newest_at_;
+  told.is_asked = !machine_.is_only_told();
+  told.epoch = machine_.publisher_epoch();
+  told.is_of_epoch = machine_.epoch() == told.epoch;
+  return told;
 }
 
 void Subscriber::wait_until_told(std::uint64_t known, double seconds) {

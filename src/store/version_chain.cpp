@@ -133,8 +133,8 @@ Result<std::optional<VersionRecord>> Chain::next_of(std::uint64_t version) {
   std::optional<VersionRecord> next;
   if (!newest_) return next;
   SPARCL_ASSIGN_OR_RETURN(next, look(newest_->number + 1));
-  if (next && next->version < version) next.reset();
   if (next) newest_ = next;
+  if (next && next->version < version) return newest();
   return next;
 }
 

@@ -44,8 +44,9 @@ class Chain {
 
   // nullopt: nothing has been published. Remembers the record: the next call asks for later ones.
   Result<std::optional<VersionRecord>> newest();
-  // The record after the remembered one, which is then remembered, if it is of this version or a
-  // later one: one request in place of two. nullopt: it is not, or nothing is remembered.
+  // The record after the remembered one, which is then remembered: one request in place of two. If
+  // it is of an earlier version than this one: newest(). nullopt: there is none, or nothing is
+  // remembered.
   Result<std::optional<VersionRecord>> next_of(std::uint64_t version);
   // The number of the record that newest() remembers.
   std::optional<std::uint64_t> known() const {

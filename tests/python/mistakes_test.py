@@ -1,0 +1,187 @@
+"""Mistakes that people make: each is an exception with a cure, and what they had is unchanged."""
+
+import numpy as np
+import pytest
+
+import sparcl
+
+ARGUMENT = sparcl.InvalidArgumentError
+USAGE = sparcl.InvalidUsageError
+
+
+def x(count=10, dtype=np.float32):
+    return np.ones(count, dtype)
+
+
+def frozen(array):
+    array.flags.writeable = False
+    return array
+
+
+def big_endian():
+    return np.ones(10, ">f4")
+
+
+class Bad:
+    """An array-like whose facts are wrong."""
+
+    def __dlpack__(self, **options):
+        raise RuntimeError("the device is gone")
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+# Name, call of a communicator of one rank, exception, words of its text.
+COLLECTIVES = [
+    ("list", lambda c: c.all_reduce_top_k([1.0, 2.0], 1), TypeError, "NumPy"),
+    ("none", lambda c: c.all_reduce_top_k(None, 1), TypeError, "NumPy"),
+    ("number", lambda c: c.all_reduce_top_k(3.0, 1), TypeError, "NumPy"),
+    ("text", lambda c: c.all_reduce_top_k("abc", 1), TypeError, "NumPy"),
+    ("complex", lambda c: c.all_reduce_top_k(x(dtype=complex), 1), ARGUMENT, "types are float32"),
+    ("objects", lambda c: c.all_reduce_top_k(x(dtype=object), 1), ARGUMENT, "types are"),
+    ("strings", lambda c: c.all_reduce_top_k(np.array(["a"]), 1), ARGUMENT, "types are"),
+    ("records", lambda c: c.all_reduce_top_k(np.zeros(3, "f4,i4"), 1), ARGUMENT, "types are"),
+    ("dates", lambda c: c.all_reduce_top_k(np.zeros(3, "M8[s]"), 1), ARGUMENT, "types are|gives no memory"),
+    ("long double", lambda c: c.all_reduce_top_k(x(dtype=np.longdouble), 1), ARGUMENT, "types are"),
+    ("big endian", lambda c: c.all_reduce_top_k(big_endian(), 1), ARGUMENT, "byte order"),
+    ("k too large", lambda c: c.all_reduce_top_k(x(), 11), ARGUMENT, "k"),
+    ("k negative", lambda c: c.all_reduce_top_k(x(), -1), (TypeError, ARGUMENT), ""),
+    ("k a float", lambda c: c.all_reduce_top_k(x(), 1.5), TypeError, ""),
+    ("k missing", lambda c: c.all_reduce_top_k(x()), TypeError, "k"),
+    ("op", lambda c: c.all_reduce_top_k(x(), 1, op="add"), ARGUMENT, "'sum', 'prod'"),
+    ("op max of top-k", lambda c: c.all_reduce_top_k(x(), 1, op="max"), sparcl.Error, ""),
+    ("mode", lambda c: c.all_reduce_top_k(x(), 1, mode="both"), ARGUMENT, "'union', 'selected'"),
+    ("wire", lambda c: c.all_reduce_top_k(x(), 1, wire="fp8"), ARGUMENT, "'bfloat16', 'int8'"),
+    ("wire a number", lambda c: c.all_reduce_top_k(x(), 1, wire=8), ARGUMENT, "'int8'"),
+    ("toggle", lambda c: c.all_reduce_top_k(x(), 1, reuse_threshold=1), ARGUMENT, "True, False or None"),
+    ("algorithm", lambda c: c.all_reduce_top_k(x(), 1, algorithm="fastest"), ARGUMENT, "fastest"),
+    ("out too short", lambda c: c.all_reduce_top_k(x(), 1, out=x(9)), ARGUMENT, "10 and 9 elements"),
+    ("out of another type", lambda c: c.all_reduce_top_k(x(), 1, out=x(dtype=np.float64)), ARGUMENT, "float32 and float64"),
+    ("out read-only", lambda c: c.all_reduce_top_k(x(), 1, out=frozen(x())), ARGUMENT, "read-only"),
+    ("out a slice with steps", lambda c: c.all_reduce_top_k(x(), 1, out=x(20)[::2]), ARGUMENT, "not contiguous"),
+    ("out a list", lambda c: c.all_reduce_top_k(x(), 1, out=[0] * 10), TypeError, "out is a list"),
+    ("out bytes", lambda c: c.all_reduce_top_k(np.zeros(3, np.uint8), 1, out=b"abc"), sparcl.Error, "read-only|not support"),
+    ("out overlaps", lambda c: (lambda a: c.all_reduce_top_k(a[:10], 1, out=a[5:15]))(x(20)), ARGUMENT, "overlap"),
+    ("tensors do not add up", lambda c: c.all_reduce_top_k(x(), 1, tensors=[3, 3]), ARGUMENT, ""),
+    ("stream of the host", lambda c: c.all_reduce_top_k(x(), 1, stream=1234), ARGUMENT, "stream"),
+    ("stream a word", lambda c: c.all_reduce_top_k(x(), 1, stream="main"), ARGUMENT, "CUDA stream"),
+    ("feedback a word", lambda c: c.all_reduce_top_k(x(), 1, feedback="yes"), TypeError, "sparcl.Feedback"),
+    ("feedback of another count", lambda c: c.all_reduce_top_k(x(), 1, feedback=sparcl.Feedback(9)), ARGUMENT, "9"),
+    ("feedback of another type", lambda c: c.all_reduce_top_k(x(), 1, feedback=sparcl.Feedback(10, "float64")), ARGUMENT, "float64"),
+    ("integers of 8 bits", lambda c: c.all_reduce_top_k(x(dtype=np.int8), 1), sparcl.Error, "int8"),
+    ("unknown option", lambda c: c.all_reduce_top_k(x(), 1, ratio=0.1), TypeError, "ratio"),
+    ("broken dlpack", lambda c: c.all_reduce_top_k(Bad(), 1, out=x()), (ARGUMENT, RuntimeError), "DLPack|device is gone"),
+    ("mask a list", lambda c: c.all_reduce_masked(x(), [1, 2]), TypeError, "sparcl.Mask"),
+    ("mask of another count", lambda c: c.all_reduce_masked(x(), sparcl.Mask.random(9, 0.5)), ARGUMENT, "9"),
+    ("outside", lambda c: c.all_reduce_masked(x(), sparcl.Mask.random(10, 0.5), out=x(), outside="nan"), ARGUMENT, "'keep', 'zero'"),
+    ("indices int32", lambda c: c.all_reduce_sparse(x(2), np.array([1, 2], np.int32), 10), ARGUMENT, "uint64 or int64"),
+    ("indices floats", lambda c: c.all_reduce_sparse(x(2), np.array([1.0, 2.0]), 10), ARGUMENT, "uint64 or int64"),
+    ("indices too large", lambda c: c.all_reduce_sparse(x(2), np.array([1, 10]), 10), ARGUMENT, "10"),
+    ("indices negative", lambda c: c.all_reduce_sparse(x(2), np.array([1, -1]), 10), ARGUMENT, ""),
+    ("more indices", lambda c: c.all_reduce_sparse(x(2), np.arange(3), 10), ARGUMENT, "same number"),
+    ("count a text", lambda c: c.all_reduce_sparse(x(2), np.arange(2), "10"), TypeError, ""),
+    ("root", lambda c: c.broadcast_delta(x(), root=1), ARGUMENT, "root"),
+    ("root negative", lambda c: c.broadcast_delta(x(), root=-1), ARGUMENT, "root"),
+    ("base too short", lambda c: c.broadcast_delta(x(), x(9)), ARGUMENT, "10 and 9"),
+    ("base of another type", lambda c: c.broadcast_delta(x(), x(dtype=np.int32)), ARGUMENT, "float32 and int32"),
+    ("verify", lambda c: c.broadcast_delta(x(), verify="all"), ARGUMENT, "'touched', 'full'"),
+    ("commit", lambda c: c.broadcast_delta(x(), commit="late"), ARGUMENT, "'staged', 'early'"),
+    ("weights read-only", lambda c: c.broadcast_delta(frozen(x())), ARGUMENT, "read-only"),
+    ("state a dict", lambda c: c.broadcast_update({"w": x()}, 1), TypeError, "sparcl.State"),
+    ("version 0 of a root", lambda c: c.broadcast_update(sparcl.State({"w": x()})), ARGUMENT, "version"),
+    ("version negative", lambda c: c.broadcast_update(sparcl.State({"w": x()}), -1), TypeError, ""),
+    ("select", lambda c: c.broadcast_update(sparcl.State({"w": x()}), 1, select="best"), ARGUMENT, "'top_k'"),
+    ("grid", lambda c: c.broadcast_update(sparcl.State({"w": x()}), 1, select="grid", grid="bf8"), ARGUMENT, "bf8"),
+    ("unsorted indices of a broadcast", lambda c: c.broadcast_sparse(x(2), np.array([2, 1])), ARGUMENT, "ascending"),
+    ("values without indices", lambda c: c.broadcast_sparse(x(2)), TypeError, "indices is a NoneType"),
+    ("closed", lambda c: (c.close(), c.all_reduce_top_k(x(), 1)), USAGE, "closed"),
+    ("closed twice is no mistake, its use is", lambda c: (c.close(), c.close(), c.last_report), USAGE, "closed"),
+    ("shrink of what is whole", lambda c: c.shrink(), sparcl.Error, ""),
+    ("nccl without a gpu", lambda c: c.use_nccl(), (sparcl.UnsupportedError, USAGE), ""),
+]  # fmt: skip
+
+# Name, call with a folder, exception, words of its text.
+OBJECTS = [
+    ("no ranks", lambda d: sparcl.Comm.local(0), ARGUMENT, ""),
+    ("ranks negative", lambda d: sparcl.Comm.local(-3), ARGUMENT, ""),
+    ("ranks a text", lambda d: sparcl.Comm.local("3"), TypeError, ""),
+    ("id too short", lambda d: sparcl.Comm.from_id(b"short", 2, 0), ARGUMENT, "5 bytes"),
+    ("id a text", lambda d: sparcl.Comm.from_id("x" * 128, 2, 0), TypeError, ""),
+    ("rank beyond", lambda d: sparcl.Comm.from_id(sparcl.unique_id(), 1, 1), ARGUMENT, "rank"),
+    ("transport", lambda d: sparcl.Comm.from_id(sparcl.unique_id(), 1, 0, transport="rdma"), ARGUMENT, "rdma"),
+    ("mpi of a text", lambda d: sparcl.Comm.from_mpi("world"), sparcl.Error, "mpi4py"),
+    ("mask unsorted", lambda d: sparcl.Mask(np.array([3, 1]), 10), ARGUMENT, "ascending"),
+    ("mask beyond", lambda d: sparcl.Mask(np.array([10]), 10), ARGUMENT, "10"),
+    ("mask of floats", lambda d: sparcl.Mask(np.array([1.0]), 10), ARGUMENT, "int64"),
+    ("density", lambda d: sparcl.Mask.random(10, 1.5), ARGUMENT, "density"),
+    ("density nan", lambda d: sparcl.Mask.random(10, float("nan")), ARGUMENT, "density"),
+    ("feedback type", lambda d: sparcl.Feedback(10, "complex64"), ARGUMENT, "complex64"),
+    ("feedback of bytes", lambda d: sparcl.Feedback(10, "uint8"), sparcl.UnsupportedError, ""),
+    ("feedback missing", lambda d: sparcl.Feedback.load(d / "none"), sparcl.SystemError, "none"),
+    ("feedback of another file", lambda d: ((d / "f").write_text("no"), sparcl.Feedback.load(d / "f")), sparcl.Error, "f"),
+    ("state of a list", lambda d: sparcl.State([x(), x()]), (TypeError, ValueError), ""),
+    ("state of numbers", lambda d: sparcl.State({"w": 3}), TypeError, "tensor 'w'"),
+    ("state of names", lambda d: sparcl.State({1: x()}), ARGUMENT, "name"),
+    ("state twice", lambda d: sparcl.State([("w", x()), ("w", x())]), ARGUMENT, "w"),
+    ("state without a name", lambda d: sparcl.State({"": x()}), ARGUMENT, ""),
+    ("state with shared memory", lambda d: (lambda a: sparcl.Publisher({"a": a, "b": a}))(x()), ARGUMENT, "memory"),
+    ("state of a view", lambda d: sparcl.State({"w": np.ones((4, 4), np.float32).T}), ARGUMENT, "tensor 'w' is not contiguous"),
+    ("state read-only", lambda d: sparcl.State({"w": frozen(x())}), ARGUMENT, "tensor 'w' is read-only"),
+    ("slice beyond", lambda d: sparcl.State().add_slice("w", x(), [12], [5]), ARGUMENT, ""),
+    ("slice without dimensions", lambda d: sparcl.State().add_slice("w", x(), [12, 2], [5, 0]), ARGUMENT, "number of dimensions"),
+    ("master of bfloat", lambda d: sparcl.State().add_master("w", x(dtype=np.float64), "bfloat16"), ARGUMENT, "float32"),
+    ("master to int8", lambda d: sparcl.State().add_master("w", x(), "int8"), ARGUMENT, ""),
+    ("marks of an unknown tensor", lambda d: sparcl.State({"w": x()}).mark_indices("v", np.array([1])), ARGUMENT, "v"),
+    ("marks beyond", lambda d: sparcl.State({"w": x()}).mark_indices("w", np.array([10])), ARGUMENT, "10"),
+    ("marks as a list", lambda d: sparcl.State({"w": x()}).mark_indices("w", [1]), TypeError, "indices is a list"),
+    ("state closed", lambda d: (lambda s: (s.close(), s.hash()))(sparcl.State({"w": x()})), USAGE, "closed"),
+    ("state in use", lambda d: (lambda s: (sparcl.Publisher(s), s.close()))(sparcl.State({"w": x()})), USAGE, ""),
+    ("address", lambda d: sparcl.Subscriber({"w": x()}, "nowhere"), ARGUMENT, "HOST:PORT|nowhere"),
+    ("port", lambda d: sparcl.Subscriber({"w": x()}, "127.0.0.1:99999"), ARGUMENT, "99999"),
+    ("listen", lambda d: sparcl.Publisher({"w": x()}, "0.0.0.0:0"), sparcl.Error, "insecure|secret"),
+    ("secret missing", lambda d: sparcl.Publisher({"w": x()}, secret=d / "none"), sparcl.Error, "none"),
+    ("model id", lambda d: sparcl.Publisher({"w": x()}, model_id="a\x00b"), ARGUMENT, ""),
+    ("version twice", lambda d: (lambda p: (p.publish(1), p.publish(1)))(sparcl.Publisher({"w": x()})), ARGUMENT, "1"),
+    ("version a text", lambda d: sparcl.Publisher({"w": x()}).publish("1"), TypeError, ""),
+    ("publisher closed", lambda d: (lambda p: (p.close(), p.publish(1)))(sparcl.Publisher({"w": x()})), USAGE, "closed"),
+    ("no store", lambda d: sparcl.Publisher({"w": x()}).wait_stored(1, 0.1), USAGE, "store"),
+    ("nobody listens", lambda d: sparcl.Publisher({"w": x()}).wait(1, timeout=0.05), sparcl.TimeoutError, ""),
+    ("timeout nan", lambda d: sparcl.Publisher({"w": x()}).wait(1, timeout=float("nan")), sparcl.Error, ""),
+    ("from_store alone", lambda d: sparcl.Subscriber({"w": x()}, "127.0.0.1:1", from_store=True), ARGUMENT, "store"),
+    ("commit of nothing", lambda d: sparcl.Subscriber({"w": x()}, "127.0.0.1:1").commit(1), USAGE, "prepared"),
+    ("tensor unknown", lambda d: sparcl.Subscriber({"w": x()}, "127.0.0.1:1").tensor("v"), ARGUMENT, "'v'"),
+    ("url", lambda d: sparcl.Store("ftp://host"), sparcl.UnsupportedError, "s3://"),
+    ("chain", lambda d: sparcl.Store(f"file:{d}/s", chain="long"), ARGUMENT, "'hybrid'"),
+    ("keep nothing", lambda d: (lambda s: (s.publish({"w": x()}), s.prune()))(sparcl.Store(f"file:{d}/s")), ARGUMENT, ""),
+    ("version unknown", lambda d: (lambda s: (s.publish({"w": x()}), s.restore({"w": x()}, 9)))(sparcl.Store(f"file:{d}/s")), ARGUMENT, "9"),
+    ("other tensors", lambda d: (lambda s: (s.publish({"w": x()}), s.restore({"v": x()})))(sparcl.Store(f"file:{d}/s")), sparcl.MismatchError, "v"),
+    ("copy to a text", lambda d: sparcl.Store(f"file:{d}/s").copy("file:/x"), ARGUMENT, "sparcl.Store"),
+    ("diff of nothing", lambda d: sparcl.diff(d / "a", d / "b", d / "c"), sparcl.SystemError, "a"),
+    ("diff of a list", lambda d: sparcl.diff([1], [2], d / "c"), TypeError, ""),
+    ("apply of no delta", lambda d: ((d / "x").write_bytes(b"no delta"), sparcl.apply({"w": x()}, d / "x")), sparcl.CorruptError, "x"),
+    ("output is an input", lambda d: (sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d"), sparcl.compose([d / "d"], d / "d")), ARGUMENT, ""),
+    ("kind of hash", lambda d: sparcl.hash({"w": x()}, "md5"), ARGUMENT, "'sha256'"),
+    ("layout", lambda d: (sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d"), sparcl.convert(d / "d", d / "e", "nothing")), sparcl.Error, "nothing"),
+    ("progress no function", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", on_progress=7), TypeError, "callable"),
+    ("progress of one argument", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", on_progress=lambda done: 0), TypeError, "argument"),
+]  # fmt: skip
+
+
+def test_there_are_a_hundred():
+    names = [each[0] for each in COLLECTIVES + OBJECTS]
+    assert len(set(names)) == len(names) >= 100
+
+
+@pytest.mark.parametrize("name, call, error, words", COLLECTIVES, ids=[c[0] for c in COLLECTIVES])
+def test_collective(alone, name, call, error, words):
+    with pytest.raises(error, match=words) as raised:
+        call(alone)
+    assert str(raised.value)
+
+
+@pytest.mark.parametrize("name, call, error, words", OBJECTS, ids=[c[0] for c in OBJECTS])
+def test_object(tmp_path, name, call, error, words):
+    with pytest.raises(error, match=words) as raised:
+        call(tmp_path)
+    assert str(raised.value)
