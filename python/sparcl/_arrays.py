@@ -46,7 +46,8 @@ def like(array: Any) -> Any:
         import cupy
 
         return cupy.empty(array.shape, array.dtype)
-    return np.empty(shape_of(array), numpy_type(_core.type_name(array, "x")))
+    name = _core.type_name(array, "x")  # raises for what is no array
+    return np.empty(shape_of(array), numpy_type(name))
 
 
 def vector_like(array: Any, count: int) -> Any:
@@ -62,7 +63,8 @@ def vector_like(array: Any, count: int) -> Any:
     return np.empty(count, numpy_type(_core.type_name(array, "values")))
 
 
-def count_of(array: Any) -> int:
+def count_of(array: Any, argument: str) -> int:
+    _core.type_name(array, argument)  # raises for what is no array
     return math.prod(shape_of(array))
 
 

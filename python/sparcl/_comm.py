@@ -427,7 +427,7 @@ class Comm:
         """
         options = (algorithm, number_of(VERIFY, verify, "verify"), stream_of(stream))
         is_root = self._rank == root
-        room = count_of(values) if is_root else capacity
+        room = count_of(values, "values") if is_root else capacity
         while True:
             if not is_root:
                 values = np.empty(room, numpy_type(name_of_type(dtype)))
@@ -578,7 +578,7 @@ class Comm:
         self, is_async, values, indices, count, *, op="sum", capacity=0, determinism="default",
         wire="same", algorithm=None, stream=None,
     ):  # fmt: skip
-        room = capacity or max(1, min(count, count_of(values) * self._count))
+        room = capacity or max(1, min(count, count_of(values, "values") * self._count))
         out, places = vector_like(values, room), vector_like(indices, room)
         options = _core.SparseOptions(
             algorithm, number_of(DETERMINISM, determinism, "determinism"),

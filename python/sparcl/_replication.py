@@ -33,6 +33,7 @@ def _close_all() -> None:
             each.close()
         except Error:
             pass  # a thread is in a call
+    _core.end_threads()
 
 
 atexit.register(_close_all)

@@ -29,7 +29,7 @@ class Request {
     int done = 0;
     sparclResult_t result;
     {
-      const nb::gil_scoped_release released;
+      const ReleasedGil released;
       result = sparclTest(&call_->request, &done, nullptr);
     }
     return finish(result, done != 0 || call_->request == nullptr);
@@ -41,7 +41,7 @@ class Request {
     sparclResult_t result;
     const AbortOnInterrupt guard(handle);
     {
-      const nb::gil_scoped_release released;
+      const ReleasedGil released;
       result = sparclWait(&call_->request, nullptr);
     }
     guard.raise_if_interrupted();
@@ -90,7 +90,7 @@ nb::object run(const Place& place, std::unique_ptr<InFlight> used, Blocking&& bl
   place.comm.drop_ended_orphans();
   sparclResult_t result;
   {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = start(&used->request);
   }
   check(result, comm);
@@ -105,6 +105,11 @@ void expect_same(const ArrayView& first, const ArrayView& second, const char* na
   else if (first.count() != second.count())
     text = std::string(names) + " have " + std::to_string(first.count()) + " and " +
            std::to_string(second.count()) + " elements: make them the same";
+  else if (const auto* one = static_cast<const char*>(first.data()),
+           *other = static_cast<const char*>(second.data());
+           one != other && one < other + second.count() * bytes_of_type(second.type()) &&
+           other < one + first.count() * bytes_of_type(first.type()))
+    text = std::string(names) + " overlap: pass the same memory, or other memory";
   else if (first.is_on_device() != second.is_on_device())
     text = std::string(names) + " are in host and in device memory: put both on one side";
   if (!text.empty()) raise(sparclInvalidArgument, nb::cast(text));
@@ -187,7 +192,7 @@ nb::tuple broadcast_sparse(nb::object comm, const nb::object& values, const nb::
   sparclResult_t result;
   const AbortOnInterrupt guard(on);
   {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = sparclBroadcastSparse(held.data(), places, &nnz, held.count(), held.type(), root,
                                    &options, on, place.stream);
   }
@@ -328,7 +333,7 @@ nb::object all_reduce_sparse(nb::object comm, const nb::object& values, const nb
   sparclResult_t result;
   const AbortOnInterrupt guard(on);
   {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = sparclAllReduceSparse(in, places, nnz, count, out, out_places, &call->nnz, capacity,
                                    type, reduce, &options, on, place.stream);
   }
@@ -373,7 +378,7 @@ Feedback* make_feedback(std::size_t count, const std::string& type) {
 
 Feedback* load_feedback(const std::string& path) {
   sparclFeedback_t feedback = nullptr;
-  run_released([&] { return sparclFeedbackLoad(&feedback, path.c_str()); });
+  run_released([&] { return sparclFeedbackLoad(&feedback, c_text(path)); });
   return new Feedback(feedback, "feedback");
 }
 
@@ -438,27 +443,28 @@ void add_collectives(nb::module_& module) {
       .def("save",
            [](const Feedback& feedback, const std::string& path) {
              run_released(
-                 [&, handle = feedback.get()] { return sparclFeedbackSave(handle, path.c_str()); });
+                 [&, handle = feedback.get()] { return sparclFeedbackSave(handle, c_text(path)); });
            })
       .def("reset", [](const Feedback& feedback) { check(sparclFeedbackReset(feedback.get())); })
       .def("residual", &feedback_residual)
       .def("stats", &feedback_stats);
-  module.def("mask_of_indices", &make_mask_of);
+  module.def("mask_of_indices", &make_mask_of, nb::arg().none(), nb::arg());
   module.def("mask_random", &make_random_mask);
   module.def("feedback_create", &make_feedback);
   module.def("feedback_load", &load_feedback);
-  module.def("broadcast_delta", &broadcast_delta, nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-             nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
+  module.def("broadcast_delta", &broadcast_delta, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
   module.def("broadcast_update", &broadcast_update, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
-  module.def("broadcast_sparse", &broadcast_sparse, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
-  module.def("all_reduce_masked", &all_reduce_masked, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg());
-  module.def("all_reduce_top_k", &all_reduce_top_k, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
-  module.def("all_reduce_sparse", &all_reduce_sparse);
+  module.def("broadcast_sparse", &broadcast_sparse, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  module.def("all_reduce_masked", &all_reduce_masked, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(), nb::arg(), nb::arg(),
+             nb::arg(), nb::arg());
+  module.def("all_reduce_top_k", &all_reduce_top_k, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
+  module.def("all_reduce_sparse", &all_reduce_sparse, nb::arg(), nb::arg().none(), nb::arg().none(),
+             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg());
 }
 
 }  // namespace sparcl::python

@@ -62,7 +62,7 @@ Comm* make_from_id(int ranks, const nb::bytes& bytes, int rank, const Config& co
 // library: path of libsparcl_mpi; handle: address of an MPI_Comm of that MPI.
 Comm* make_from_mpi(const std::string& library, std::uintptr_t handle, std::size_t handle_bytes,
                     const std::string& family, const Config& config) {
-  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const loaded = dlopen(c_text(library), RTLD_NOW | RTLD_LOCAL);
   const char* const why = loaded == nullptr ? dlerror() : nullptr;
   void* const call = loaded == nullptr ? nullptr : dlsym(loaded, "sparclInternalCommInitMpi");
   if (call == nullptr) {
@@ -78,7 +78,7 @@ Comm* make_from_mpi(const std::string& library, std::uintptr_t handle, std::size
     std::memcpy(&mpi, reinterpret_cast<const void*>(handle), sizeof mpi);
     using Init = sparclResult_t (*)(sparclComm_t*, decltype(mpi), const sparclConfig_t*,
                                     const char*, std::size_t);
-    return reinterpret_cast<Init>(call)(&comm, mpi, &options, family.c_str(), handle_bytes);
+    return reinterpret_cast<Init>(call)(&comm, mpi, &options, c_text(family), handle_bytes);
   };
   run_released(
       [&] { return handle_bytes == sizeof(int) ? init(0) : init(static_cast<void*>(nullptr)); });
@@ -183,7 +183,7 @@ void add_communicators(nb::module_& module) {
       .def("abort", [](const Comm& comm) { check(sparclCommAbort(comm.get()), comm.get()); })
       .def("refuse",
            [](const Comm& comm, const std::string& why) {
-             run_blocking(comm.get(), [&] { return sparclCommRefuse(comm.get(), why.c_str()); });
+             run_blocking(comm.get(), [&] { return sparclCommRefuse(comm.get(), c_text(why)); });
            })
       .def("shrink", &shrink)
       .def("use_nccl", &use_nccl, nb::arg("id").none(), nb::arg("nccl"))

@@ -25,7 +25,7 @@ class Progress {
     sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
     sparclResult_t result;
     {
-      const nb::gil_scoped_release released;
+      const ReleasedGil released;
       result = call(&report);
     }
     if (has_raised_) {
@@ -84,7 +84,7 @@ nb::object file_diff(const std::string& base, const std::string& target, const s
                      const std::optional<sparclUpdateOptions_t>& selection, bool side_files,
                      int threads, bool identities, nb::object on_progress) {
   std::vector<const char*> globs;
-  for (const std::string& each : only) globs.push_back(each.c_str());
+  for (const std::string& each : only) globs.push_back(c_text(each));
   sparclFileDiffOptions_t options = SPARCL_FILE_DIFF_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -96,7 +96,7 @@ nb::object file_diff(const std::string& base, const std::string& target, const s
   options.threads = threads;
   options.with_identities = identities ? 1 : 0;
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileDiff(base.c_str(), target.c_str(), output.c_str(), &options, report);
+    return sparclFileDiff(c_text(base), c_text(target), c_text(output), &options, report);
   });
 }
 
@@ -106,7 +106,7 @@ nb::object file_apply(const std::string& base, const std::string& delta, const s
   Progress progress(std::move(on_progress));
   progress.attach(options);
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileApply(base.c_str(), delta.c_str(), output.c_str(), &options, report);
+    return sparclFileApply(c_text(base), c_text(delta), c_text(output), &options, report);
   });
 }
 
@@ -115,18 +115,18 @@ nb::object file_verify(const std::string& path, nb::object on_progress) {
   Progress progress(std::move(on_progress));
   progress.attach(options);
   return progress.run(
-      [&](sparclFileReport_t* report) { return sparclFileVerify(path.c_str(), &options, report); });
+      [&](sparclFileReport_t* report) { return sparclFileVerify(c_text(path), &options, report); });
 }
 
 nb::object file_compose(const std::vector<std::string>& deltas, const Text& base,
                         const std::string& output, nb::object on_progress) {
   std::vector<const char*> paths;
-  for (const std::string& each : deltas) paths.push_back(each.c_str());
+  for (const std::string& each : deltas) paths.push_back(c_text(each));
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileCompose(paths.data(), paths.size(), text_or_null(base), output.c_str(),
+    return sparclFileCompose(paths.data(), paths.size(), text_or_null(base), c_text(output),
                              &options, report);
   });
 }
@@ -137,7 +137,7 @@ nb::object file_invert(const std::string& base, const std::string& delta, const 
   Progress progress(std::move(on_progress));
   progress.attach(options);
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileInvert(base.c_str(), delta.c_str(), output.c_str(), &options, report);
+    return sparclFileInvert(c_text(base), c_text(delta), c_text(output), &options, report);
   });
 }
 
@@ -147,7 +147,7 @@ nb::object file_convert(const std::string& input, const Text& from, const std::s
   Progress progress(std::move(on_progress));
   progress.attach(options);
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileConvert(input.c_str(), text_or_null(from), output.c_str(), to.c_str(),
+    return sparclFileConvert(c_text(input), text_or_null(from), c_text(output), c_text(to),
                              text_or_null(base), &options, report);
   });
 }
@@ -157,7 +157,7 @@ nb::object file_hash(const std::string& path, int kind, nb::object on_progress) 
   Progress progress(std::move(on_progress));
   progress.attach(options);
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileHash(path.c_str(), static_cast<sparclFileHashKind_t>(kind), &options, report);
+    return sparclFileHash(c_text(path), static_cast<sparclFileHashKind_t>(kind), &options, report);
   });
 }
 
@@ -172,7 +172,7 @@ nb::object file_sign(const std::string& path, const std::string& key, const Text
   options.valid_s = valid_s;
   options.adds = adds ? 1 : 0;
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileSign(path.c_str(), key.c_str(), &options, report);
+    return sparclFileSign(c_text(path), c_text(key), &options, report);
   });
 }
 
@@ -187,7 +187,7 @@ nb::object file_verify_signature(const std::string& path, const std::string& tru
   options.min_version = min_version;
   options.trust_threshold = threshold;
   return progress.run([&](sparclFileReport_t* report) {
-    return sparclFileVerifySignature(path.c_str(), trust.c_str(), &options, report);
+    return sparclFileVerifySignature(c_text(path), c_text(trust), &options, report);
   });
 }
 
@@ -195,7 +195,7 @@ sparclFileAdvice_t file_advise(const std::string& first, const std::string& seco
                                double link_gbit, int ranks) {
   sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
   run_released([&] {
-    return sparclFileAdvise(first.c_str(), second.c_str(), link_gbit, ranks, nullptr, &advice);
+    return sparclFileAdvise(c_text(first), c_text(second), link_gbit, ranks, nullptr, &advice);
   });
   return advice;
 }

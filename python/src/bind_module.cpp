@@ -6,12 +6,23 @@
 
 #include "python/src/python_handles.hpp"
 
+namespace {
+
+// Of the elements of an array.
+const char* name_of_type(const nanobind::object& array, const char* argument) {
+  using namespace sparcl::python;
+  return type_name(ArrayView(array, argument, Access::kRead).type());
+}
+
+}  // namespace
+
 NB_MODULE(_core, module) {
   module.doc() = "Calls of the C interface; use the package sparcl.";
   nanobind::set_leak_warnings(false);  // threads may hold objects when the interpreter ends
   int version = 0;
   sparclGetVersion(&version);
   module.attr("VERSION") = version;
+  module.def("end_threads", &sparcl::python::end_threads);
   sparcl::python::add_communicators(module);
   sparcl::python::add_states(module);
   sparcl::python::add_collectives(module);
@@ -21,8 +32,5 @@ NB_MODULE(_core, module) {
   module.def("type_bytes", [](const std::string& name) {
     return sparcl::python::bytes_of_type(sparcl::python::type_of_name(name, "dtype"));
   });
-  module.def("type_name", [](const nanobind::object& array, const char* name) {
-    return sparcl::python::type_name(
-        sparcl::python::ArrayView(array, name, sparcl::python::Access::kRead).type());
-  });
+  module.def("type_name", &name_of_type, nanobind::arg().none(), nanobind::arg());
 }

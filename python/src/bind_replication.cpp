@@ -90,7 +90,7 @@ Subscriber* make_subscriber(const nb::object& state, const std::string& address,
   const sparclState_t into = nb::cast<State&>(state).get();
   sparclSubscriber_t subscriber = nullptr;
   run_released(
-      [&] { return sparclSubscriberCreate(&subscriber, into, address.c_str(), &options); });
+      [&] { return sparclSubscriberCreate(&subscriber, into, c_text(address), &options); });
   auto* const made = new Subscriber(subscriber, "subscriber");
   made->keep(state);
   return made;

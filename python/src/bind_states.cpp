@@ -25,7 +25,7 @@ std::string argument_of(const std::string& name) { return "tensor '" + name + "'
 void add_tensor(State& state, const std::string& name, const nb::object& array, bool is_written) {
   const std::string argument = argument_of(name);
   ArrayView view(array, argument.c_str(), is_written ? Access::kWrite : Access::kReadHere);
-  check(sparclStateAdd(state.get(), name.c_str(), view.data(), view.type(),
+  check(sparclStateAdd(state.get(), c_text(name), view.data(), view.type(),
                        static_cast<int>(view.shape().size()), view.shape().data()));
   state.keep(std::move(view));
 }
@@ -40,7 +40,7 @@ void add_slice(State& state, const std::string& name, const nb::object& array, c
         argument + ": shape, begin and the slice need the same number of dimensions";
     raise(sparclInvalidArgument, nb::cast(text));
   }
-  check(sparclStateAddSlice(state.get(), name.c_str(), view.data(), view.type(),
+  check(sparclStateAddSlice(state.get(), c_text(name), view.data(), view.type(),
                             static_cast<int>(shape.size()), shape.data(), begin.data(),
                             view.shape().data()));
   state.keep(std::move(view));
@@ -55,7 +55,7 @@ void add_master(State& state, const std::string& name, const nb::object& master,
         argument + " has the type " + type_name(view.type()) + ": a master is float32";
     raise(sparclInvalidArgument, nb::cast(text));
   }
-  check(sparclStateAddMaster(state.get(), name.c_str(), static_cast<const float*>(view.data()),
+  check(sparclStateAddMaster(state.get(), c_text(name), static_cast<const float*>(view.data()),
                              type_of_name(type, "dtype"), static_cast<int>(view.shape().size()),
                              view.shape().data()));
   state.keep(std::move(view));
@@ -65,7 +65,7 @@ void mark_indices(State& state, const std::string& name, const nb::object& indic
   const ArrayView view(indices, "indices", Access::kRead);
   if (view.type() != sparclUint64 && view.type() != sparclInt64)
     raise(sparclInvalidArgument, nb::str("indices: element numbers are uint64 or int64"));
-  check(sparclStateMarkIndices(state.get(), name.c_str(),
+  check(sparclStateMarkIndices(state.get(), c_text(name),
                                static_cast<const std::uint64_t*>(view.data()), view.count()));
 }
 
@@ -75,7 +75,7 @@ void mark_blocks(State& state, const std::string& name, const nb::object& bitmap
   const ArrayView view(bitmap, "bitmap", Access::kRead);
   if (view.type() != sparclUint64)
     raise(sparclInvalidArgument, nb::str("bitmap: its words are uint64"));
-  check(sparclStateMarkBlocks(state.get(), name.c_str(),
+  check(sparclStateMarkBlocks(state.get(), c_text(name),
                               static_cast<const std::uint64_t*>(view.data()), block));
 }
 
@@ -140,23 +140,24 @@ void add_states(nb::module_& module) {
   nb::class_<State>(module, "State")
       .def("close", &State::close)
       .def_prop_ro("closed", &State::is_closed)
-      .def("add", &add_tensor)
-      .def("add_slice", &add_slice)
-      .def("add_master", &add_master)
-      .def("mark_indices", &mark_indices)
-      .def("mark_blocks", &mark_blocks)
+      .def("add", &add_tensor, nb::arg(), nb::arg().none(), nb::arg())
+      .def("add_slice", &add_slice, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg())
+      .def("add_master", &add_master, nb::arg(), nb::arg().none(), nb::arg())
+      .def("mark_indices", &mark_indices, nb::arg(), nb::arg().none())
+      .def("mark_blocks", &mark_blocks, nb::arg(), nb::arg().none(), nb::arg())
       .def("set_trainable",
            [](const State& state, const std::string& name, bool trainable) {
-             check(sparclStateSetTrainable(state.get(), name.c_str(), trainable ? 1 : 0));
+             check(sparclStateSetTrainable(state.get(), c_text(name), trainable ? 1 : 0));
            })
       .def("set_priority",
            [](const State& state, const std::string& name, int priority) {
-             check(sparclStateSetPriority(state.get(), name.c_str(), priority));
+             check(sparclStateSetPriority(state.get(), c_text(name), priority));
            })
       .def("version", &version_of)
       .def("hash", &hash_of);
   nb::class_<Memory>(module, "Memory")
-      .def(nb::init<const nb::object&, const std::string&, bool>())
+      .def(nb::init<const nb::object&, const std::string&, bool>(), nb::arg().none(), nb::arg(),
+           nb::arg())
       .def("__enter__", &Memory::enter)
       .def("__exit__", &Memory::exit);
   module.def("state_create", &make_state);

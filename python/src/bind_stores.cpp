@@ -28,7 +28,7 @@ Store* open_store(const std::string& url, const StoreOptions& given) {
   options.key_path = text_or_null(given.key_path);
   options.trust_path = text_or_null(given.trust_path);
   sparclStore_t store = nullptr;
-  run_released([&] { return sparclStoreOpen(&store, url.c_str(), &options); });
+  run_released([&] { return sparclStoreOpen(&store, c_text(url), &options); });
   return new Store(store, "store");
 }
 
@@ -80,7 +80,7 @@ nb::list verify_store(const Store& store, const nb::object& copy) {
   sparclResult_t result;
   {
     const sparclStore_t handle = store.get();
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = sparclStoreVerify(
         handle, from,
         [](const char* location, const char* what, int is_repaired, void* into) {

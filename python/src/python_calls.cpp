@@ -1,4 +1,5 @@
-#include "python/src/python_calls.hpp"
+#include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -8,10 +9,15 @@
 #include <mutex>
 #include <thread>
 
+#include "python/src/python_handles.hpp"
+
 namespace sparcl::python {
 namespace {
 
 std::atomic<unsigned> came{0};  // SIGINTs
+std::atomic<bool> is_ending{false};
+pthread_t ending_thread{};
+std::atomic<int> coming_back{0};  // threads that wait for the GIL
 
 // The handler that was there before ours: Python's.
 struct sigaction before {};
@@ -84,6 +90,24 @@ bool is_main_thread() {
 
 }  // namespace
 
+ReleasedGil::~ReleasedGil() {
+  coming_back.fetch_add(1);
+  if (is_ending.load() && !::pthread_equal(::pthread_self(), ending_thread)) {
+    coming_back.fetch_sub(1);
+    for (;;) ::pause();
+  }
+  PyEval_RestoreThread(thread_);
+  coming_back.fetch_sub(1);
+}
+
+void end_threads() {
+  ending_thread = ::pthread_self();
+  is_ending.store(true);
+  PyThreadState* const thread = PyEval_SaveThread();
+  for (int looks = 0; coming_back.load() > 0 && looks < 1000; ++looks) ::usleep(1000);
+  PyEval_RestoreThread(thread);
+}
+
 unsigned interrupts() { return came.load(std::memory_order_relaxed); }
 
 void watch_interrupts() {
@@ -126,6 +150,16 @@ void raise(sparclResult_t result, const nb::object& text) {
 void raise_type_error(const nb::object& text) {
   PyErr_SetObject(PyExc_TypeError, text.ptr());
   throw nb::python_error();
+}
+
+const char* c_text(const std::string& text) {
+  if (text.find('\0') == std::string::npos) return text.c_str();
+  const nb::gil_scoped_acquire held;
+  const std::string shown =
+      "'" + text.substr(0, text.find('\0')) + "\\0...' has a NUL, which ends a text: leave it out";
+  raise(sparclInvalidArgument,
+        nb::steal(
+            PyUnicode_DecodeUTF8(shown.data(), static_cast<Py_ssize_t>(shown.size()), "replace")));
 }
 
 void check(sparclResult_t result, sparclComm_t comm) {

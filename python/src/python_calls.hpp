@@ -17,6 +17,22 @@ void check(sparclResult_t result, sparclComm_t comm = nullptr);
 [[noreturn]] void raise(sparclResult_t result, const nb::object& text);
 [[noreturn]] void raise_type_error(const nb::object& text);
 
+// Releases the GIL. A thread that comes back when the interpreter is ending stays here: it could
+// not get the GIL any more, and CPython before 3.14 would end it amid C++.
+class ReleasedGil {
+ public:
+  ReleasedGil() : thread_(PyEval_SaveThread()) {}
+  ~ReleasedGil();
+  ReleasedGil(const ReleasedGil&) = delete;
+  ReleasedGil& operator=(const ReleasedGil&) = delete;
+
+ private:
+  PyThreadState* thread_;
+};
+
+// From now on threads stay where they released the GIL. By atexit.
+void end_threads();
+
 // While it lives on the main thread, Ctrl-C aborts `comm`, which ends the calls on it.
 class AbortOnInterrupt {
  public:
@@ -39,7 +55,7 @@ void run_blocking(sparclComm_t comm, Call&& call) {
   sparclResult_t result;
   const AbortOnInterrupt guard(comm);
   {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = call();
   }
   guard.raise_if_interrupted();
@@ -51,7 +67,7 @@ template <class Call>
 void run_released(Call&& call) {
   sparclResult_t result;
   {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = call();
   }
   check(result);
@@ -71,10 +87,10 @@ void run_in_pieces(double seconds, Call&& call, IsEarly&& is_early) {
     const double left = seconds - waited;
     sparclResult_t result;
     {
-      const nb::gil_scoped_release released;
-      result = call(left < kPiece ? (left > 0 ? left : 0) : kPiece);
+      const ReleasedGil released;
+      result = call(left > kPiece ? kPiece : left < 0 ? 0 : left);  // NaN: refused by the call
     }
-    if (result == sparclSuccess || !is_early(result) || left <= kPiece) return check(result);
+    if (result == sparclSuccess || !is_early(result) || !(left > kPiece)) return check(result);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
 }

@@ -26,7 +26,7 @@ class Handle {
   // Errors are lost: who wants to know them calls close().
   ~Handle() {
     if (handle_ == nullptr) return;
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     Destroy(handle_);
   }
   T get() const {
@@ -87,8 +87,10 @@ class Comm : public Handle<sparclComm_t, sparclCommDestroy> {
   std::vector<std::unique_ptr<InFlight>> orphans_;
 };
 
+// A text for the C interface; raises if it has a NUL, where it would end. Also without the GIL.
+const char* c_text(const std::string& text);
 inline const char* text_or_null(const std::optional<std::string>& text) {
-  return text ? text->c_str() : nullptr;
+  return text ? c_text(*text) : nullptr;
 }
 
 void add_communicators(nb::module_& module);

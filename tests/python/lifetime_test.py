@@ -1,0 +1,222 @@
+"""Threads, signals, fork and the end of the interpreter: an exception or a clean end, never a crash."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import sparcl
+from conftest import run_python, run_ranks
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def interrupted(program, after=1.0):
+    """Runs a program, sends it Ctrl-C once it prints "ready", and returns its end and seconds."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout.readline() == "ready\n", run.stderr.read()
+    time.sleep(0.3)
+    begin = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=30)
+    return run.returncode, out, err, time.monotonic() - begin
+
+
+PREFIX = "import numpy as np, sparcl, threading, time\n"
+
+
+def test_ctrl_c_ends_a_collective_by_aborting_it():
+    code, out, err, seconds = interrupted(
+        PREFIX
+        + """
+comms = sparcl.Comm.local(2)
+def other():
+    try:
+        comms[1].all_reduce_top_k(np.ones(3), 1)
+        comms[1].all_reduce_top_k(np.ones(3), 1)
+        comms[1].all_reduce_top_k(np.ones(3), 1)
+    except sparcl.Error as error:
+        print("other", type(error).__name__)
+thread = threading.Thread(target=other); thread.start()
+comms[0].all_reduce_top_k(np.ones(3), 1)
+print("ready", flush=True)
+comms[0].all_reduce_top_k(np.ones(3), 1)
+comm3, nobody = sparcl.Comm.local(2)
+try:
+    comm3.all_reduce_top_k(np.ones(3), 1)  # nobody answers
+except KeyboardInterrupt:
+    print("interrupted", comm3.error.__name__)
+comms[0].abort()
+thread.join()
+"""
+    )
+    assert code == 0 and "interrupted RemoteError" in out and "other RemoteError" in out, (out, err)
+    assert seconds < 10
+
+
+def test_ctrl_c_ends_the_wait_for_a_version():
+    code, out, err, seconds = interrupted(
+        PREFIX
+        + """
+subscriber = sparcl.Subscriber({"w": np.zeros(3)}, sparcl.Publisher({"w": np.zeros(3)}).address)
+print("ready", flush=True)
+subscriber.next()
+"""
+    )
+    assert code == -signal.SIGINT and "KeyboardInterrupt" in err and seconds < 10, (out, err)
+
+
+def test_the_handler_of_the_user_runs():
+    code, out, err, _ = interrupted(
+        PREFIX
+        + """
+import signal
+signal.signal(signal.SIGINT, lambda *_: print("mine", flush=True))
+comm, nobody = sparcl.Comm.local(2)
+print("ready", flush=True)
+try:
+    comm.all_reduce_top_k(np.ones(3), 1)
+except sparcl.RemoteError:
+    print("aborted")
+"""
+    )
+    assert code == 0 and "mine\naborted\n" in out, (out, err)
+
+
+def test_the_interpreter_ends_with_all_alive():
+    run = run_python(
+        PREFIX
+        + """
+weights, copy = {"w": np.zeros(100000, np.float32)}, {"w": np.zeros(100000, np.float32)}
+publisher = sparcl.Publisher(weights)
+subscriber = sparcl.Subscriber(copy, publisher.address)
+publisher.publish(1); subscriber.next(10)
+comms = sparcl.Comm.local(2)
+request = comms[0].i_all_reduce_top_k(np.ones(1000), 10)
+sparcl.Comm.local(1)[0].i_all_reduce_top_k(np.ones(1000), 10)
+store = sparcl.Store("file:/nowhere")
+waiting = threading.Thread(target=lambda: subscriber.next(60), daemon=True); waiting.start()
+cycle = [publisher, subscriber, comms, request]; cycle.append(cycle)
+print("end")
+"""
+    )
+    assert (run.returncode, run.stdout) == (0, "end\n"), run.stderr
+
+
+def test_exceptions_and_garbage_leave_nothing():
+    def use():
+        state = sparcl.State({"w": np.zeros(1000)})
+        publisher = sparcl.Publisher(state)
+        subscriber = sparcl.Subscriber({"w": np.zeros(1000)}, publisher.address)
+        publisher.publish()
+        subscriber.next(10)
+        comm = sparcl.Comm.local(1)[0]
+        comm.i_all_reduce_top_k(np.zeros(10), 1)
+        raise RuntimeError("the user's")
+
+    threads = len(os.listdir("/proc/self/task"))
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            use()
+        gc.collect()
+    deadline = time.monotonic() + 10
+    while len(os.listdir("/proc/self/task")) > threads + 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(os.listdir("/proc/self/task")) <= threads + 2
+
+
+def test_a_child_of_fork_cannot_use_them_and_harms_nothing():
+    run = run_python(
+        PREFIX
+        + """
+import os
+weights, copy = {"w": np.zeros(1000)}, {"w": np.zeros(1000)}
+publisher = sparcl.Publisher(weights)
+subscriber = sparcl.Subscriber(copy, publisher.address)
+publisher.publish(); subscriber.next(10)
+comm = sparcl.Comm.local(1)[0]
+child = os.fork()
+if child == 0:
+    for use in (lambda: publisher.publish(), lambda: subscriber.next(1)):
+        try: use()
+        except sparcl.InvalidUsageError as error: pass
+    fresh = sparcl.Comm.local(1)[0]
+    assert fresh.all_reduce_top_k(np.ones(5), 5).sum() == 5
+    del publisher, subscriber, comm
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+weights["w"][3] = 1
+publisher.publish(); assert subscriber.next(10) == 2 and copy["w"][3] == 1
+assert comm.all_reduce_top_k(np.ones(5), 5).sum() == 5
+print("end")
+"""
+    )
+    assert (run.returncode, run.stdout) == (0, "end\n"), run.stderr
+
+
+def work_of_a_pool(rank):
+    return sparcl.Comm.local(1)[0].all_reduce_top_k(np.full(5, rank), 5).sum()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_multiprocessing(method):
+    run = run_python(
+        PREFIX
+        + f"""
+import multiprocessing, sys
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+from lifetime_test import work_of_a_pool
+if __name__ == "__main__":
+    alive = sparcl.Publisher({{"w": np.zeros(10)}})
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        print(pool.map(work_of_a_pool, range(3)))
+"""
+    )
+    assert (run.returncode, run.stdout) == (0, "[0, 5, 10]\n"), run.stderr
+
+
+def test_two_threads_of_one_communicator():
+    comms = sparcl.Comm.local(2)
+    errors = []
+
+    def wait():
+        try:
+            comms[0].all_reduce_top_k(np.ones(3), 1)
+        except sparcl.Error as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.2)
+    with pytest.raises(sparcl.InvalidUsageError):
+        comms[0].all_reduce_top_k(np.ones(3), 1)
+    with pytest.raises(sparcl.InvalidUsageError):
+        comms[0].close()
+    comms[0].abort()
+    thread.join()
+    assert isinstance(errors[0], sparcl.RemoteError)
+    comms[0].close()
+
+
+def test_the_interpreter_goes_on_while_a_call_waits():
+    """The GIL is released: another thread computes while a call blocks."""
+    comms = sparcl.Comm.local(2)
+    result = []
+    thread = threading.Thread(target=lambda: result.append(comms[0].all_reduce_top_k(np.ones(3), 3)))
+    thread.start()
+    count = 0
+    begin = time.monotonic()
+    while time.monotonic() - begin < 0.1:
+        count += 1
+    assert count > 1000 and not result
+    comms[1].all_reduce_top_k(np.ones(3), 3)
+    thread.join()
+    assert result[0].sum() == 6
