@@ -45,6 +45,20 @@ jobs() {
 all_gpus=no
 [ ! -e /dev/nvidia0 ] || all_gpus=yes
 
+# The Python package is built for Debian's Python, which has Debian's NumPy, torch and mpi4py, with what PyPI has in a venv of the build
+# folder. with_python=yes: by the preset release, if that can be had.
+with_python=no
+python_venv() {
+  local venv=build/venv python=/usr/bin/python3
+  [ -x $python ] || python=python3
+  "$venv/bin/python" -c 'import nanobind, pytest' 2>/dev/null || {
+    $python -m venv --system-site-packages "$venv" && "$venv/bin/pip" install -q 'nanobind>=2.4' 'pytest<9' 'ml_dtypes<0.5'
+  } >build/venv.log 2>&1 || {
+    echo "the Python package is left out: no venv with nanobind and pytest could be made (build/venv.log)"
+    return 1
+  }
+}
+
 # configure PRESET, build PRESET [TARGET...]: cheap where nothing changed. All targets are there, also in a folder that was configured
 # without some of them.
 configure() {
@@ -53,6 +67,9 @@ configure() {
   local all=() architectures=80
   [ $all_gpus = no ] || architectures="80-real;90"
   [ "$1" != release ] || all=(-DCMAKE_CUDA_ARCHITECTURES="$architectures")
+  if [ "$1" = release ] && [ $with_python = yes ] && python_venv; then
+    all+=(-DSPARCL_PYTHON=ON -DPython_EXECUTABLE="$PWD/build/venv/bin/python")
+  fi
   [ "$1" = bench ] || all+=(-DSPARCL_TESTS=ON -DSPARCL_BENCH=ON -DSPARCL_EXAMPLES=ON -DSPARCL_TOOLS=ON)
   cmake --preset "$1" "${all[@]}" >"build/configure-$1.log" 2>&1 || {
     cat "build/configure-$1.log"
