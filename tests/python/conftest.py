@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import subprocess
 import sys
 
 import pytest
@@ -26,9 +27,9 @@ def alone():
 
 def run_python(program, *arguments, timeout=60, **options):
     """Runs a program as a process of its own, with the package."""
-    import subprocess
-
+    package = os.path.dirname(os.path.dirname(os.path.abspath(sparcl.__file__)))
+    env = {**os.environ, "PYTHONPATH": package, **options.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True,
-        timeout=timeout, env={**os.environ, **options.pop("env", {})}, **options,
+        timeout=timeout, env=env, **options,
     )  # fmt: skip
