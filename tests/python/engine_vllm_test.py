@@ -1,0 +1,179 @@
+"""The backend of vLLM, against a stand-in for vLLM's worker, factories and layerwise reload."""
+
+import types
+
+import pytest
+
+import sparcl
+
+torch = pytest.importorskip("torch", reason="needs torch")
+import engine_stubs as stubs  # noqa: E402
+from sparcl import engines  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def layerwise():
+    made = stubs.install_vllm()
+    engines.register_vllm()
+    engines.register_vllm()  # vLLM loads plugins in every process, at times twice
+    return made
+
+
+class Setup:
+    """A trainer and an engine of several workers, which are threads."""
+
+    def __init__(self, workers=1, **worker):
+        from sparcl.engines import vllm, vllm_trainer
+
+        self.source = stubs.trained()
+        self.workers = [stubs.Worker(self.source) for _ in range(workers)]
+        groups = [types.SimpleNamespace(world_size=workers, cpu_group=rank) for rank in range(workers)]
+        self.before, vllm.Comm = vllm.Comm, stubs.Comms(workers)
+        self.client = stubs.Client(self.workers, groups)
+        self.info = vllm_trainer.SparclTrainerInitInfo(worker={"timeout": 20, **worker})
+        self.trainer = self.new_trainer()
+
+    def new_trainer(self):
+        return stubs.TrainerFactory.trainer_init(
+            self.info, client=self.client, source=Source(self.source)
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        from sparcl.engines import vllm
+
+        vllm.Comm = self.before
+        for worker in self.workers:
+            worker.engine.shutdown()
+        self.trainer.shutdown()
+
+    def serve(self, version, model):
+        return all(
+            worker.engine.version == version and stubs.same(worker.model.weights, model)
+            for worker in self.workers
+        )
+
+
+class Source:
+    """A WeightSource."""
+
+    def __init__(self, tensors):
+        self.tensors = tensors
+
+    def __iter__(self):
+        return iter(self.tensors.items())
+
+
+def copy_of(model):
+    return {name: each.clone() for name, each in model.items()}
+
+
+def test_changed_tensors_alone_are_loaded(layerwise):
+    with Setup(hand_over="changed") as engine:
+        assert engine.trainer.send_weights() == 1 and engine.serve(1, engine.source)
+        assert engine.client.version == "1"
+        loaded = engine.workers[0].model.loaded
+        assert loaded == [list(engine.source)]
+        engine.source["model.layers.1.k.weight"][3] += 1
+        assert engine.trainer.send_weights() == 2 and engine.serve(2, engine.source)
+        assert loaded[1:] == [["model.layers.1.k.weight"]]
+        assert engine.trainer.send_weights() == 3 and engine.serve(3, engine.source)
+        assert loaded[2:] == []  # nothing has changed
+
+
+def test_layers_are_loaded_whole(layerwise):
+    with Setup() as engine:
+        engine.trainer.send_weights()
+        engine.source["model.layers.1.k.weight"][3] += 1
+        engine.source["embed.weight"][3] += 1
+        engine.trainer.send_weights()
+        assert engine.serve(2, engine.source)  # no NaN: no layer was loaded in part
+        names = [name for call in engine.workers[0].model.loaded for name in call]
+        assert names == ["embed.weight"] + [f"model.layers.1.{each}.weight" for each in ("q", "k", "norm")]
+
+
+@pytest.mark.parametrize("hand_over", ["changed", "layers"])
+def test_an_engine_that_cannot_load_serves_the_version_before(layerwise, hand_over):
+    with Setup(workers=2, hand_over=hand_over) as engine:
+        engine.trainer.send_weights()
+        old = copy_of(engine.source)
+        for each in engine.source.values():
+            each[0] += 1
+        engine.workers[1].model.fail_at = "model.layers.1.norm.weight"
+        with pytest.raises(sparcl.Error, match="did not load version 2.*no room.*serves version 1"):
+            engine.trainer.send_weights()
+        assert engine.serve(1, old) and engine.client.version == "1"
+        assert engine.trainer.send_weights() == 3 and engine.serve(3, engine.source)
+
+
+def test_a_worker_that_cannot_go_back_says_so_and_takes_the_next_version(layerwise):
+    with Setup(hand_over="changed") as engine:
+        engine.trainer.send_weights()
+        model = engine.workers[0].model
+        model.fail_at, model.failures = "embed.weight", 2
+        engine.source["embed.weight"][0] += 1
+        with pytest.raises(sparcl.Error, match="may hold parts"):
+            engine.trainer.send_weights()
+        assert engine.trainer.send_weights() == 3 and engine.serve(3, engine.source)
+
+
+def test_all_workers_change_or_none(layerwise, monkeypatch):
+    def no_memory(info):
+        raise MemoryError("no memory for the shadow")
+
+    with Setup(workers=2) as engine:
+        engine.trainer.send_weights()
+        old = copy_of(engine.source)
+        engine.source["embed.weight"][0] += 1
+        monkeypatch.setattr(engine.workers[1].engine._shadow, "_follow", no_memory)
+        with pytest.raises(sparcl.InvalidArgumentError, match="rank 1: no memory"):
+            engine.trainer.send_weights()
+        assert engine.serve(1, old)
+        monkeypatch.undo()
+        assert engine.trainer.send_weights() == 3 and engine.serve(3, engine.source)
+
+
+def test_a_publisher_that_is_away_leaves_the_old_version(layerwise):
+    with Setup(timeout=0.5) as engine:
+        engine.trainer.send_weights()
+        info = engine.trainer.staged.update_info(2)
+        engine.trainer.staged.close()
+        engine.client.start_weight_update()
+        with pytest.raises((sparcl.TimeoutError, sparcl.RemoteError)):
+            engine.client.update_weights(info)
+        engine.client.finish_weight_update()
+        assert engine.serve(1, engine.source)
+
+
+def test_a_trainer_that_was_restarted(layerwise):
+    with Setup(workers=2) as engine:
+        for _ in range(3):
+            engine.trainer.send_weights()
+        engine.trainer.shutdown()
+        engine.source["embed.weight"][0] += 1
+        engine.trainer = engine.new_trainer()
+        assert engine.trainer.send_weights() == 1 and engine.serve(1, engine.source)
+
+
+def test_wrong_calls_are_named(layerwise):
+    from sparcl.engines.vllm_trainer import SparclTrainerInitInfo
+
+    with pytest.raises(sparcl.InvalidArgumentError, match="hand_over is 'some'"):
+        Setup(hand_over="some")
+    with pytest.raises(ValueError, match="init_info"):
+        Setup(nonsense=1)
+    with pytest.raises(sparcl.InvalidArgumentError, match="source"):
+        stubs.TrainerFactory.trainer_init(SparclTrainerInitInfo(), client=None)
+    with Setup() as engine:
+        engine.trainer.send_weights()
+        del engine.source["embed.weight"]
+        with pytest.raises(sparcl.InvalidArgumentError, match="no tensor 'embed.weight'"):
+            engine.trainer.send_weights()
+        worker = stubs.Worker(engine.source)
+        worker.active = True
+        with pytest.raises(sparcl.InvalidUsageError, match="init_weight_transfer_engine"):
+            worker.update_weights(engine.trainer.staged.update_info(1))
+        other = SparclTrainerInitInfo(rank=1)
+        assert stubs.TrainerFactory.trainer_init(other, client=None, source=Source({})).send_weights() == 0
