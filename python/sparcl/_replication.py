@@ -17,6 +17,7 @@ from ._errors import Error, InvalidArgumentError, RemoteError, TimeoutError
 from ._state import State, Tensors, as_state
 
 if TYPE_CHECKING:
+    from ._checkpoint import CheckpointSubscriber
     from ._comm import Comm
     from ._store import Store
 
@@ -245,6 +246,17 @@ class Subscriber(_Ended):
         """
         tensors = model.state_dict(keep_vars=True) if hasattr(model, "state_dict") else model
         return cls(State.from_state_dict(tensors), address, **options)
+
+    @staticmethod
+    def into_checkpoint(out: Path, source: str, **options: Any) -> CheckpointSubscriber:
+        """Keeps a checkpoint of the file system at the newest version, replaced as a whole.
+
+        A folder has weights, configuration and tokenizer. See :class:`CheckpointSubscriber`, whose
+        options these are.
+        """
+        from ._checkpoint import CheckpointSubscriber
+
+        return CheckpointSubscriber(out, source, **options)
 
     def next(self, timeout: Optional[float] = None) -> int:
         """Waits for a newer version and writes it to the tensors.

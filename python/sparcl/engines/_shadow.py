@@ -40,6 +40,7 @@ class Shadow:
         self._loaded: dict[str, str] = {}  # hash of each tensor that the engine has
         self._now: dict[str, str] = {}  # hash of each tensor at the last changed()
         self._address = ""
+        self._wanted = 0  # the version that is received
         self._before = 0  # the version to which the subscriber can go back
         #: The version that the engine serves; 0: none of sparcl's, or it is not known.
         self.version = 0
@@ -64,18 +65,22 @@ class Shadow:
         changed = self.changed()
         failure = self._agreed(lambda: load(changed))
         if failure is not None:
-            self._go_back(load, changed, info["version"], timeout, failure)
+            self._go_back(load, changed, timeout, failure)
         self.accept()
         return self.version
 
-    def receive(self, info: Mapping[str, Any], timeout: float) -> None:
-        """Waits until the tensors hold a version, on all ranks."""
+    def receive(self, info: Any, timeout: float) -> None:
+        """Waits until the tensors hold a version, on all ranks.
+
+        Args:
+            info: as of :meth:`update`, or a function that gives it.
+        """
         deadline = time.monotonic() + timeout
-        failure = self._agreed(lambda: self._follow(info))
+        failure = self._agreed(lambda: self._follow(info() if callable(info) else info))
         if failure is not None:
             raise failure
         shown = self._subscriber.version if self._comm is None else 0
-        while shown != info["version"]:
+        while shown != self._wanted:
             left = max(0.0, deadline - time.monotonic())
             if self._comm is None:
                 shown = self._subscriber.next(left)
@@ -94,8 +99,10 @@ class Shadow:
         self._loaded = self._now
         self.version = self._before = self._subscriber.version
 
-    def whole_layers(self, some: Weights) -> Weights:
-        """All tensors of the layers ("model.layers.7") that `some` are of."""
+    def whole_layers(self, some: Optional[Weights]) -> Weights:
+        """All tensors of the layers ("model.layers.7") that `some` are of; None: all tensors."""
+        if some is None:
+            return list(self._tensors.items())
         wanted = {_layer_of(name) for name, _ in some}
         return [pair for pair in self._tensors.items() if _layer_of(pair[0]) in wanted]
 
@@ -110,6 +117,7 @@ class Shadow:
         if info["address"] != self._address or self._subscriber is None:
             self._subscribe(info["address"])
         self._subscriber.pin(info["version"])
+        self._wanted = info["version"]
 
     def _make_tensors(self, metas: list[Any]) -> None:
         import torch
@@ -147,10 +155,8 @@ class Shadow:
         return None
 
     # Shows the version before, and has the engine load it again.
-    def _go_back(
-        self, load: Any, changed: Weights, version: int, timeout: float, failure: Exception
-    ) -> None:
-        failed = f"the engine did not load version {version}: {failure}"
+    def _go_back(self, load: Any, changed: Weights, timeout: float, failure: Exception) -> None:
+        failed = f"the engine did not load version {self._wanted}: {failure}"
         try:
             if not self._before:
                 raise InvalidArgumentError("this publisher gave no version before it")

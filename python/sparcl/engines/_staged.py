@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from .. import Publisher, State
@@ -68,6 +68,16 @@ class Staged:
                 "give the same tensors each time, or start a new publisher"
             )
         copy.copy_(tensor.detach())
+
+    def takes(self, tensors: Mapping[str, Any]) -> bool:
+        """Whether `tensors` can be published: they have names, types and shapes as those before."""
+        return self._publisher is None or (
+            list(tensors) == list(self._tensors)
+            and all(
+                tensors[name].shape == copy.shape and tensors[name].dtype == copy.dtype
+                for name, copy in self._tensors.items()
+            )
+        )
 
     @property
     def metas(self) -> list[Meta]:

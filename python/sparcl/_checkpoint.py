@@ -1,0 +1,91 @@
+"""A subscriber that keeps a checkpoint of the file system at the newest version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, Union
+
+from ._running import Running, option
+
+Path = Union[str, os.PathLike[str]]
+
+
+class CheckpointSubscriber:
+    """Keeps a file or folder at the newest version, by `sparcl subscribe` as a process of its own.
+
+    >>> with sparcl.Subscriber.into_checkpoint("served", "trainer:4711") as checkpoint:
+    ...     for version in checkpoint:
+    ...         reload("served")
+
+    Weights, configuration and tokenizer are replaced together. A version that fails a check, or
+    cannot be written, leaves those that are there.
+    """
+
+    def __init__(
+        self, out: Path, source: str, *, model_id: Optional[str] = None,
+        trust: Optional[Path] = None, trust_threshold: int = 0, secret: Optional[Path] = None,
+        certificates: Optional[Path] = None, max_age: float = 0, replace: bool = False,
+        store: Optional[str] = None, from_store: bool = False, notify: Sequence[str] = (),
+    ):  # fmt: skip
+        """Starts the program.
+
+        Args:
+            out: a folder, if the publisher has folders; else a .safetensors file.
+            source: "HOST:PORT" of a publisher, or the URL of a store.
+            replace: also if `out` is a checkpoint of another model, which is lost then.
+            store: URL of the publisher's store: versions come from there while it is away.
+            notify: engines that are told: "vllm:URL", "sglang:URL" or "exec:COMMAND".
+
+        The other options are those of :class:`sparcl.Subscriber`.
+        """
+        self.out = os.fspath(out)
+        arguments = [source, "--out", self.out]
+        for name, value in (
+            ("--model-id", model_id), ("--trust", trust), ("--trust-threshold", trust_threshold),
+            ("--secret", secret), ("--certificates", certificates), ("--max-age", max_age),
+            ("--replace", replace), ("--store", store), ("--from-store", from_store),
+        ):  # fmt: skip
+            arguments += option(name, value)
+        for target in notify:
+            arguments += option("--notify", target)
+        self._running = Running("subscribe", arguments)
+        #: The version that :meth:`next` has returned; 0 before the first.
+        self.version = 0
+
+    def next(self, timeout: Optional[float] = None) -> int:
+        """Waits until the checkpoint has a newer version.
+
+        Args:
+            timeout: seconds until :class:`sparcl.TimeoutError`; None: no limit.
+
+        Raises:
+            sparcl.Error: the program has ended; the text says why.
+
+        Returns:
+            The version. Newer ones may have come since.
+        """
+        shown = self._running.wait(
+            lambda line: "source" in line and line["version"] != self.version,
+            f"a newer version than {self.version}", timeout,
+        )  # fmt: skip
+        self.version = shown["version"]
+        return self.version
+
+    def __iter__(self) -> Iterator[int]:
+        """Each newer version, once the checkpoint has it."""
+        while True:
+            yield self.next()
+
+    def close(self) -> None:
+        """Ends the program. The checkpoint stays."""
+        self._running.close()
+
+    def __enter__(self) -> CheckpointSubscriber:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<sparcl.CheckpointSubscriber of {self.out} at version {self.version}>"

@@ -1,0 +1,116 @@
+"""The program `sparcl` as a process of its own that goes on, and its lines of JSON."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+from . import _errors
+from ._errors import Error, TimeoutError, UnsupportedError
+from ._program import path_of_program
+from ._replication import _open
+
+_LINES = 4096  # that are kept
+
+
+class Running:
+    """A command of the program, until :meth:`close` or the end of this process."""
+
+    def __init__(self, command: str, arguments: Sequence[str]):
+        program = path_of_program()
+        if program is None:
+            raise UnsupportedError(
+                "this package was built without the program: install sparcl's tools, or set "
+                "SPARCL_PROGRAM"
+            )
+        self._name = f"sparcl {command}"
+        self._lines: collections.deque[dict[str, Any]] = collections.deque(maxlen=_LINES)
+        self._said: collections.deque[str] = collections.deque(maxlen=20)
+        self._changed = threading.Condition()
+        self._streams = 2
+        self._process = subprocess.Popen(
+            [program, command, "--json", *arguments], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        for stream, keep in ((self._process.stdout, self._keep_line), (self._process.stderr, self._keep_said)):
+            threading.Thread(target=self._read, args=(stream, keep), daemon=True).start()
+        _open.add(self)
+
+    def _read(self, stream: Any, keep: Callable[[bytes], None]) -> None:
+        with stream:
+            for line in stream:
+                with self._changed:
+                    keep(line)
+                    self._changed.notify_all()
+        with self._changed:
+            self._streams -= 1
+            self._changed.notify_all()
+
+    def _keep_line(self, line: bytes) -> None:
+        try:
+            self._lines.append(json.loads(line))
+        except ValueError:
+            self._keep_said(line)
+
+    def _keep_said(self, line: bytes) -> None:
+        self._said.append(line.decode("utf-8", "replace").strip())
+
+    def wait(self, wanted: Callable[[dict[str, Any]], bool], what: str, timeout: Optional[float]) -> dict[str, Any]:
+        """Waits for a line for which `wanted` is true; the newest such line."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while True:
+                for line in reversed(self._lines):
+                    if line.get("ok") and wanted(line):
+                        return line
+                if not self._streams:
+                    raise self._failure()
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    said = f": {self._said[-1]}" if self._said else ""
+                    raise TimeoutError(f"{self._name}: {what} has not come within {timeout:g} s{said}")
+                self._changed.wait(0.2 if left is None else min(left, 0.2))  # Ctrl-C ends it
+
+    # What the program ended with.
+    def _failure(self) -> Error:
+        last = self._lines[-1] if self._lines else {}
+        kind = Error
+        if last.get("ok") is False:
+            name = str(last.get("error", "")).removeprefix("sparcl").removesuffix("Error") + "Error"
+            found = getattr(_errors, name, None)
+            kind = found if isinstance(found, type) and issubclass(found, Error) else Error
+            return kind(f"{self._name}: {last.get('message', '')}")
+        said = self._said[-1] if self._said else "it said nothing"
+        return kind(f"{self._name} has ended with {self._process.wait()}: {said}")
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def close(self) -> None:
+        """Ends the program: by SIGTERM, and after 10 s by SIGKILL."""
+        _open.discard(self)
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+def option(name: str, value: Any) -> list[str]:
+    """A command line option; nothing if the value is None, False or 0."""
+    if value is None or value is False or value == 0:
+        return []
+    return [name] if value is True else [name, os.fspath(value) if hasattr(value, "__fspath__") else str(value)]
