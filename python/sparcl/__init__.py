@@ -10,9 +10,11 @@
 1
 """
 
+from ._aggregate import Aggregator
 from ._comm import Comm, Feedback, Mask, Request, unique_id
 from ._core import (
-    VERSION as _VERSION, Advice, FeedbackStats, FileReport, Report, StorePruned, StoreVersion,
+    VERSION as _VERSION, Advice, AggregatorStats, FeedbackStats, FileReport, Report, StorePruned,
+    StoreVersion,
 )  # fmt: skip
 from ._errors import (
     CorruptError, Error, InternalError, InvalidArgumentError, InvalidUsageError, MismatchError,
@@ -30,11 +32,12 @@ from ._store import Store
 __version__ = f"{_VERSION // 10000}.{_VERSION // 100 % 100}.{_VERSION % 100}"
 
 __all__ = [
-    "Advice", "Comm", "CorruptError", "Error", "Feedback", "FeedbackStats", "FileReport", "Finding",
-    "InternalError", "InvalidArgumentError", "InvalidUsageError", "Mask", "MismatchError",
-    "OutOfMemoryError", "Publisher", "RemoteError", "Report", "Request", "StaleError", "State",
-    "Store", "StorePruned", "StoreVersion", "Subscriber", "SystemError", "TimeoutError",
-    "TruncatedError", "UnauthorizedError", "UnhandledCudaError", "UnsupportedError",
-    "WrongBaseError", "advise", "apply", "compose", "convert", "diff", "doctor", "hash", "invert", "sign",
-    "unique_id", "verify", "verify_signature",
+    "Advice", "Aggregator", "AggregatorStats", "Comm", "CorruptError", "Error", "Feedback",
+    "FeedbackStats", "FileReport", "Finding", "InternalError", "InvalidArgumentError",
+    "InvalidUsageError", "Mask", "MismatchError", "OutOfMemoryError", "Publisher", "RemoteError",
+    "Report", "Request", "StaleError", "State", "Store", "StorePruned", "StoreVersion",
+    "Subscriber", "SystemError", "TimeoutError", "TruncatedError", "UnauthorizedError",
+    "UnhandledCudaError", "UnsupportedError", "WrongBaseError", "advise", "apply", "compose",
+    "convert", "diff", "doctor", "hash", "invert", "sign", "unique_id", "verify",
+    "verify_signature",
 ]  # fmt: skip

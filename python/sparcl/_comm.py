@@ -20,6 +20,7 @@ from ._choices import (
 from ._errors import BY_CODE, Error
 
 if TYPE_CHECKING:
+    from ._aggregate import Aggregator
     from ._state import State
 
 
@@ -589,6 +590,32 @@ class Comm:
             stream_of(stream), is_async,
         )  # fmt: skip
         return call, out, places
+
+    def aggregate(
+        self, values: Any, indices: Any, count: int, *, weight: float = 1.0,
+        aggregator: Optional[Aggregator] = None, capacity: int = 0, ranks: Sequence[int] = (),
+        stream: Any = None,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """One round of an aggregator: each rank contributes a sparse update, all get the result.
+
+        Args:
+            values: of this rank; float32 or smaller.
+            indices: their element numbers below `count`, in any order, int64 or uint64.
+            count: length of the vectors, the same on all ranks.
+            weight: of this rank's contribution, such as the tokens behind it.
+            aggregator: at the same round on all ranks; None: a mean by weight.
+            capacity: entries of the result that fit at the first try; the same on all ranks. 0: of
+                an aggregator all elements.
+            ranks: that aggregate, ascending; (): all.
+
+        Returns:
+            values and indices of the result, ascending.
+        """
+        from . import _aggregate
+
+        return _aggregate.aggregate(
+            self, values, indices, count, weight, aggregator, capacity, ranks, stream
+        )
 
 
 def handle_of(wrapped: Any, argument: str) -> Any:

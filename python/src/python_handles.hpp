@@ -60,6 +60,7 @@ using Feedback = Handle<sparclFeedback_t, sparclFeedbackDestroy>;
 using State = Handle<sparclState_t, sparclStateDestroy>;
 using Publisher = Handle<sparclPublisher_t, sparclPublisherDestroy>;
 using Subscriber = Handle<sparclSubscriber_t, sparclSubscriberDestroy>;
+using Aggregator = Handle<sparclAggregator_t, sparclAggregatorDestroy>;
 using Store = Handle<sparclStore_t, sparclStoreClose>;
 
 // What a call in flight uses.
@@ -99,5 +100,6 @@ void add_states(nb::module_& module);
 void add_replication(nb::module_& module);
 void add_stores(nb::module_& module);
 void add_files(nb::module_& module);
+void add_aggregation(nb::module_& module);
 
 }  // namespace sparcl::python
