@@ -69,6 +69,11 @@ class Request:
         self._call.wait()
         return self._finish()
 
+    @property
+    def report(self) -> Optional[_core.Report]:
+        """Figures of the call; None until it is over."""
+        return self._call.report if self._call.done else None
+
     def _finish(self) -> Any:
         return self._result(self._call) if callable(self._result) else self._result
 

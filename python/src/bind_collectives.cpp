@@ -30,7 +30,7 @@ class Request {
     sparclResult_t result;
     {
       const ReleasedGil released;
-      result = sparclTest(&call_->request, &done, nullptr);
+      result = sparclTest(&call_->request, &done, &report_);
     }
     return finish(result, done != 0 || call_->request == nullptr);
   }
@@ -42,13 +42,14 @@ class Request {
     const AbortOnInterrupt guard(handle);
     {
       const ReleasedGil released;
-      result = sparclWait(&call_->request, nullptr);
+      result = sparclWait(&call_->request, &report_);
     }
     guard.raise_if_interrupted();
     finish(result, call_->request == nullptr);
   }
   bool is_done() const { return call_->request == nullptr; }
   std::size_t nnz() const { return call_->nnz; }
+  const sparclReport_t& report() const { return report_; }
 
  private:
   bool finish(sparclResult_t result, bool is_over) {
@@ -61,6 +62,7 @@ class Request {
   }
   nb::object comm_;
   std::unique_ptr<InFlight> call_;
+  sparclReport_t report_ = SPARCL_REPORT_INITIALIZER;
 };
 
 // What a call gets: its communicator, and whether it is non-blocking.
@@ -408,6 +410,7 @@ void add_collectives(nb::module_& module) {
       .def("test", &Request::test)
       .def("wait", &Request::wait)
       .def("nnz", &Request::nnz)
+      .def_prop_ro("report", &Request::report)
       .def_prop_ro("done", &Request::is_done);
   nb::class_<TopKOptions>(module, "TopKOptions")
       .def(nb::init<std::optional<std::string>, int, int, int, int, int, int,
