@@ -1,0 +1,1 @@
+"""The parts of the training: settings, data, models, ranks, records and checkpoints."""
