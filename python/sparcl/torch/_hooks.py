@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 import torch
 
 from .._choices import MODE, WIRE, number_of
 from .._comm import Comm, Mask, Request
-from .._errors import InvalidArgumentError
+from .._errors import Error, InvalidArgumentError
 from ._waiting import Bucket, Layout, Waiting
 
 
@@ -86,6 +86,21 @@ class _Pending:
     result: torch.Tensor
     request: Request
     future: Any
+    error: Optional[Error] = None
+
+    # Errors are agreed: all ranks start all buckets of a step, and raise when these are over.
+    def progress(self) -> None:
+        self._do(self.request.test)
+
+    def wait(self) -> None:
+        self._do(self.request.wait)
+
+    def _do(self, call: Callable[[], Any]) -> None:
+        if self.error is None:
+            try:
+                call()
+            except Error as error:
+                self.error = error
 
 
 class Hook:
@@ -108,6 +123,8 @@ class Hook:
             raise InvalidArgumentError(f"clip is {clip}: it is above 0, or None")
         self.comm, self.ratio, self.warmup = comm, ratio, warmup
         self.stats = Stats()
+        #: The error that ended a backward pass. Some versions of torch raise it as a RuntimeError.
+        self.error: Optional[Error] = None
         self._step = 0
         self._clip = None if clip is None else clip / math.sqrt(comm.size)
         self._waiting = Waiting(feedback, momentum)
@@ -189,8 +206,7 @@ class Hook:
         else:
             future = torch.futures.Future()
             self._pending.append(self._started(held, tensor, future))
-            for earlier in self._pending:
-                earlier.request.test()
+            self._pending[-1].progress()  # and with it those before
         if bucket.is_last():
             self._finish()
         return future
@@ -228,7 +244,12 @@ class Hook:
     def _finish(self) -> None:
         pending, self._pending = self._pending, []
         for each in pending:
-            each.request.wait()
+            each.wait()
+        for each in pending:
+            if each.error is not None:
+                self.error = each.error
+                raise each.error
+        for each in pending:
             self._account(each.target, each.request.report)
             self._ended(each.bucket, each.target, each.result)
         self._end_step()
