@@ -71,7 +71,7 @@ def train(hook, steps, **options):
     return [model.step(gradients_of(hook.comm.rank, step), **options) for step in steps]
 
 
-def reference(steps, k, mode, momentum):
+def reference(steps, k, mode, momentum, restart):
     """Deep Gradient Compression of all ranks in NumPy: results of each step, and residuals."""
     count = sum(SIZES)
     velocity = np.zeros((RANKS, count), np.float32)
@@ -86,22 +86,23 @@ def reference(steps, k, mode, momentum):
             own[rank, np.argsort(-np.abs(residual[rank]), kind="stable")[:k]] = True
         sent = np.broadcast_to(own.any(0), own.shape) if mode == "union" else own
         results.append(np.where(sent, residual, 0).sum(0) / RANKS)
-        residual, velocity = np.where(sent, 0, residual), np.where(sent, 0, velocity)
+        residual = np.where(sent, 0, residual)
+        velocity = np.where(sent, np.float32(1 - restart) * velocity, velocity)
     return results, residual
 
 
 @pytest.mark.parametrize("mode", ["union", "selected"])
-@pytest.mark.parametrize("momentum", [None, 0.9])
-def test_steps_are_those_of_deep_gradient_compression(mode, momentum):
+@pytest.mark.parametrize("momentum, restart", [(None, 1.0), (0.9, 1.0), (0.9, 0.5), (0.9, 0.0)])
+def test_steps_are_those_of_deep_gradient_compression(mode, momentum, restart):
     k, steps = 12, 5
 
     def work(comm):
-        hook = TopKHook(comm, k / sum(SIZES), mode=mode, momentum=momentum)
+        hook = TopKHook(comm, k / sum(SIZES), mode=mode, momentum=momentum, restart=restart)
         results = train(hook, range(steps), layout=((0, 1, 2),))
         kept = hook.state_dict()["waiting"]
         return results, torch.cat([kept[str(i)]["residual"] for i in range(len(SIZES))])
 
-    wanted, residuals = reference(steps, k, mode, momentum or 0.0)
+    wanted, residuals = reference(steps, k, mode, momentum or 0.0, restart)
     for rank, (results, residual) in enumerate(run_ranks(RANKS, work)):
         for result, want in zip(results, wanted):
             np.testing.assert_allclose(torch.cat(result), want, rtol=1e-5, atol=1e-6)
@@ -128,7 +129,7 @@ def test_momentum_restarts_at_sent_elements_with_a_lossy_wire():
 
 
 def test_residuals_follow_their_parameters_into_rebuilt_buckets():
-    waiting = Waiting(True, 0.9)
+    waiting = Waiting(True, 0.9, 1.0)
     first = waiting.bucket(0, (("a", 3), ("b", 2)))
     second = waiting.bucket(1, (("c", 4),))
     comm = sparcl.Comm.local(1)[0]
@@ -200,7 +201,7 @@ def test_states_of_other_ranks_and_models_are_refused(alone):
         train(fresh, range(1, 2))
 
 
-@pytest.mark.parametrize("bad", [{"ratio": 0}, {"ratio": 1.5}, {"momentum": 1.0}, {"clip": 0.0},
+@pytest.mark.parametrize("bad", [{"ratio": 0}, {"ratio": 1.5}, {"momentum": 1.0}, {"clip": 0.0}, {"restart": 2.0},
                                  {"mode": "all"}, {"wire": "int1"}])  # fmt: skip
 def test_wrong_options_are_named(alone, bad):
     with pytest.raises(sparcl.InvalidArgumentError, match=next(iter(bad))):

@@ -86,6 +86,7 @@ def make_hook(comm, settings):
     options = {
         "feedback": own.feedback,
         "momentum": settings.training.momentum if has_own_momentum(settings) else None,
+        "restart": own.momentum_restart,
         "clip": own.clip or None,
         "warmup": WarmUp(own.warmup_steps, own.warmup_start) if own.warmup_steps else None,
     }

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 @dataclass
 class Training:
     model: str = "cnn"
-    epochs: int = 6
+    epochs: int = 10
     batch_size: int = 16
-    learning_rate: float = 0.1
+    learning_rate: float = 0.05
     momentum: float = 0.9
     seed: int = 1
     device: str = "auto"
@@ -21,7 +21,7 @@ class Training:
 class Data:
     train_examples: int = 16384
     test_examples: int = 4096
-    noise: float = 0.6
+    noise: float = 0.9
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Compression:
     mode: str = "union"
     wire: str = "same"
     momentum_correction: bool = True
+    momentum_restart: float = 0.5
     clip: float = 0.0
     warmup_steps: int = 100
     warmup_start: float = 0.25

@@ -113,12 +113,14 @@ class Hook:
 
     def __init__(
         self, comm: Comm, ratio: float, feedback: bool, warmup: Optional[WarmUp],
-        momentum: Optional[float], clip: Optional[float],
+        momentum: Optional[float], restart: float, clip: Optional[float],
     ):  # fmt: skip
         if not 0 < ratio <= 1:
             raise InvalidArgumentError(f"ratio is {ratio}: it is above 0 and at most 1")
         if momentum is not None and not 0 <= momentum < 1:
             raise InvalidArgumentError(f"momentum is {momentum}: it is 0 up to below 1, or None")
+        if not 0 <= restart <= 1:
+            raise InvalidArgumentError(f"restart is {restart}: it is 0 to 1")
         if clip is not None and not clip > 0:
             raise InvalidArgumentError(f"clip is {clip}: it is above 0, or None")
         self.comm, self.ratio, self.warmup = comm, ratio, warmup
@@ -127,7 +129,7 @@ class Hook:
         self.error: Optional[Error] = None
         self._step = 0
         self._clip = None if clip is None else clip / math.sqrt(comm.size)
-        self._waiting = Waiting(feedback, momentum)
+        self._waiting = Waiting(feedback, momentum, restart)
         self._names: dict[int, str] = {}  # of parameters, by identity
         self._parameters: list[Any] = []  # keeps these identities
         self._pending: list[_Pending] = []
@@ -298,7 +300,8 @@ class TopKHook(Hook):
     def __init__(
         self, comm: Comm, ratio: float = 0.01, *, mode: str = "union", feedback: bool = True,
         wire: str = "same", warmup: Optional[WarmUp] = None, momentum: Optional[float] = None,
-        clip: Optional[float] = None, per_tensor: bool = False, reuse_threshold: bool = False,
+        restart: float = 1.0, clip: Optional[float] = None, per_tensor: bool = False,
+        reuse_threshold: bool = False,
     ):  # fmt: skip
         """Makes a hook; the same on all ranks.
 
@@ -309,13 +312,15 @@ class TopKHook(Hook):
             wire: type of values between ranks: "same", "bfloat16", "int8", "int4" or "int2".
             warmup: of the ratio.
             momentum: of this rank's gradients, before the selection; None: none.
+            restart: share of the momentum that ends at elements that were sent: 1 as in DGC; 0: none.
+                1 stops steps into directions that are out of date, and makes steps smaller.
             clip: bound of the gradients' L2 norm: each rank scales each bucket's gradients down to
                 clip / sqrt(ranks) before anything else; None: off.
             per_tensor: each parameter has its share of the selection; False: a bucket's parameters
                 compete.
             reuse_threshold: select faster, if gradients change slowly.
         """
-        super().__init__(comm, ratio, feedback, warmup, momentum, clip)
+        super().__init__(comm, ratio, feedback, warmup, momentum, restart, clip)
         number_of(MODE, mode, "mode")
         number_of(WIRE, wire, "wire")
         self._options = {"mode": mode, "wire": wire, "reuse_threshold": reuse_threshold or None}
@@ -343,7 +348,7 @@ class MaskedHook(Hook):
     def __init__(
         self, comm: Comm, ratio: float = 0.01, *, seed: int = 0, block: int = 0,
         feedback: bool = True, warmup: Optional[WarmUp] = None,
-        momentum: Optional[float] = None, clip: Optional[float] = None,
+        momentum: Optional[float] = None, restart: float = 1.0, clip: Optional[float] = None,
     ):  # fmt: skip
         """Makes a hook; the same on all ranks.
 
@@ -351,9 +356,9 @@ class MaskedHook(Hook):
             ratio: elements of the mask, of all.
             seed: of the masks, the same on all ranks.
             block: elements are drawn in blocks of so many; 0: one by one.
-            feedback, warmup, momentum, clip: as in :class:`TopKHook`.
+            feedback, warmup, momentum, restart, clip: as in :class:`TopKHook`.
         """
-        super().__init__(comm, ratio, feedback, warmup, momentum, clip)
+        super().__init__(comm, ratio, feedback, warmup, momentum, restart, clip)
         self._seed, self._block = seed, block
 
     def _reduce(

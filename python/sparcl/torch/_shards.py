@@ -16,7 +16,7 @@ class FSDPHook(TopKHook):
 
     FSDP2 shards a model over the ranks of one mesh, such as the GPUs of a host, and reduces
     gradients there. The hook then averages each rank's shard over the replicas of the model. Its
-    communicator has the ranks that hold the same shard. It needs PyTorch 2.8 or later.
+    communicator has the ranks that hold the same shard. It needs PyTorch 2.7 or later.
     """
 
     def register(self, model: Any) -> None:
@@ -30,7 +30,7 @@ class FSDPHook(TopKHook):
         if not sharded:
             raise UnsupportedError(
                 "the model has no module with set_all_reduce_hook: apply "
-                "torch.distributed.fsdp.fully_shard first, with PyTorch 2.8 or later (this is "
+                "torch.distributed.fsdp.fully_shard first, with PyTorch 2.7 or later (this is "
                 f"{torch.__version__})"
             )
         self._seen: set[str] = set()

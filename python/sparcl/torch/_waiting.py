@@ -25,11 +25,13 @@ class Bucket:
     the momentum of this rank's own gradients waits, and restarts at elements that were sent.
     """
 
-    def __init__(self, layout: Layout, has_feedback: bool, momentum: Optional[float]):
+    def __init__(
+        self, layout: Layout, has_feedback: bool, momentum: Optional[float], restart: float
+    ):
         self.layout = layout
         self.count = sum(count for _, count in layout)
         self.feedback = Feedback(self.count) if has_feedback else None
-        self._momentum = momentum
+        self._momentum, self._restart = momentum, restart
         self._velocity: Optional[torch.Tensor] = None
         self._residual: Optional[torch.Tensor] = None  # a copy, if momentum needs it
 
@@ -45,17 +47,20 @@ class Bucket:
 
     def sent(self, result: torch.Tensor) -> None:
         """Restarts the momentum at elements that this rank sent. `result`: of the sum."""
-        if self._momentum is None or self._velocity is None:
+        if self._velocity is None or self._restart == 0:
             return
         if self.feedback is None:
-            self._velocity.mul_(result == 0)
+            self._restart_at(result != 0)
             return
         before, after = self._residual, torch.from_numpy(self.feedback.residual)
         after = after.to(self._velocity.device)
         # Not sent: the residual is input + residual, as the library adds them, bit for bit.
         total = self._velocity if before is None else self._velocity + before
-        self._velocity.mul_(after == total)
+        self._restart_at(after != total)
         self._residual = after
+
+    def _restart_at(self, sent: torch.Tensor) -> None:
+        self._velocity[sent] *= 1 - self._restart
 
     def parts(self) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
         """Copies of what waits, by parameter."""
@@ -75,7 +80,7 @@ class Bucket:
         if residual is not None:
             # A sum of no element of one rank alone: the residual takes all of the input.
             Comm.local(1)[0].all_reduce_top_k(residual.numpy(), 0, feedback=self.feedback)
-            self._residual = residual if self._momentum is not None else None
+            self._residual = residual if self._momentum is not None and self._restart else None
         if self._momentum is not None:
             self._velocity = self._joined(parts, "momentum")
 
@@ -94,8 +99,8 @@ class Bucket:
 class Waiting:
     """The buckets of one hook, and what waits for parameters that are in none of them now."""
 
-    def __init__(self, has_feedback: bool, momentum: Optional[float]):
-        self._has_feedback, self._momentum = has_feedback, momentum
+    def __init__(self, has_feedback: bool, momentum: Optional[float], restart: float):
+        self._options = (has_feedback, momentum, restart)
         self._buckets: dict[Hashable, Bucket] = {}
         self._loose: dict[str, dict[str, torch.Tensor]] = {}
 
@@ -110,7 +115,7 @@ class Waiting:
             if each == key or any(name in names for name, _ in held.layout)
         ]:  # fmt: skip
             self._loose.update(self._buckets.pop(other).parts())
-        made = Bucket(layout, self._has_feedback, self._momentum)
+        made = Bucket(layout, *self._options)
         made.restore([self._taken(name, count) for name, count in layout])
         self._buckets[key] = made
         return made
