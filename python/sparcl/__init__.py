@@ -10,11 +10,11 @@
 1
 """
 
-from ._aggregate import Aggregator
+from ._aggregate import Aggregator, Worker
 from ._comm import Comm, Feedback, Mask, Request, unique_id
 from ._core import (
-    VERSION as _VERSION, Advice, AggregatorStats, FeedbackStats, FileReport, Report, StorePruned,
-    StoreVersion,
+    VERSION as _VERSION, Advice, AggregatorStats, FeedbackStats, FileReport, Report, RoundReport,
+    StorePruned, StoreVersion, WorkerStats,
 )  # fmt: skip
 from ._errors import (
     CorruptError, Error, InternalError, InvalidArgumentError, InvalidUsageError, MismatchError,
@@ -35,9 +35,9 @@ __all__ = [
     "Advice", "Aggregator", "AggregatorStats", "Comm", "CorruptError", "Error", "Feedback",
     "FeedbackStats", "FileReport", "Finding", "InternalError", "InvalidArgumentError",
     "InvalidUsageError", "Mask", "MismatchError", "OutOfMemoryError", "Publisher", "RemoteError",
-    "Report", "Request", "StaleError", "State", "Store", "StorePruned", "StoreVersion",
-    "Subscriber", "SystemError", "TimeoutError", "TruncatedError", "UnauthorizedError",
-    "UnhandledCudaError", "UnsupportedError", "WrongBaseError", "advise", "apply", "compose",
-    "convert", "diff", "doctor", "hash", "invert", "sign", "unique_id", "verify",
-    "verify_signature",
+    "Report", "Request", "RoundReport", "StaleError", "State", "Store", "StorePruned",
+    "StoreVersion", "Subscriber", "SystemError", "TimeoutError", "TruncatedError",
+    "UnauthorizedError", "UnhandledCudaError", "UnsupportedError", "Worker", "WorkerStats",
+    "WrongBaseError", "advise", "apply", "compose", "convert", "diff", "doctor", "hash", "invert",
+    "sign", "unique_id", "verify", "verify_signature",
 ]  # fmt: skip

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._arrays import count_of, stream_of, vector_like
-from ._choices import MEAN, NON_FINITE, OUTER, WIRE, number_of
+from ._choices import (
+    MEAN, NON_FINITE, OUTER, ROUND, WIRE, number_of, text_path, toggle,
+)  # fmt: skip
+from ._replication import Path, _Ended, _open, _seconds, _with_limit
+from ._state import State, Tensors, as_state
 
 if TYPE_CHECKING:
     from ._comm import Comm
 
 
-class Aggregator:
+class Aggregator(_Ended):
     """The outer optimiser of :meth:`Comm.aggregate`, and what it keeps on this rank.
 
     Contributions are updates (new weights - old weights); results are added to the weights. All
-    ranks make an aggregator with the same options, and use it in the same rounds.
+    ranks make an aggregator with the same options, and use it in the same rounds. Or one process
+    makes an aggregator and serves workers that come and go: :meth:`serve`.
     """
 
     def __init__(
@@ -47,30 +52,169 @@ class Aggregator:
             momentum, beta2, epsilon, activation, clip_l2, clip_median, keep, delay,
             number_of(NON_FINITE, non_finite, "non_finite"), number_of(WIRE, wire, "wire"),
         )  # fmt: skip
-        self._aggregator = _core.aggregator_create(int(count), options)
+        self._handle = _core.aggregator_create(int(count), options)
+        _open.add(self)
 
     @classmethod
-    def load(cls, path: Union[str, os.PathLike[str]]) -> Aggregator:
+    def load(cls, path: Path) -> Aggregator:
         """Makes an aggregator from a file of :meth:`save`, bit for bit, with its options.
 
         It works with as many ranks, on the rank that saved it.
         """
         aggregator = cls.__new__(cls)
-        aggregator._aggregator = _core.aggregator_load(os.fspath(path))
+        aggregator._handle = _core.aggregator_load(os.fspath(path))
+        _open.add(aggregator)
         return aggregator
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+    def save(self, path: Path) -> None:
         """Saves this rank's part to a file, which appears when it is complete."""
-        self._aggregator.save(os.fspath(path))
-
-    def close(self) -> None:
-        """Gives the memory back."""
-        self._aggregator.close()
+        self._handle.save(os.fspath(path))
 
     @property
     def stats(self) -> _core.AggregatorStats:
         """Facts of the last round."""
-        return self._aggregator.stats()
+        return self._handle.stats()
+
+    # --- serving workers ---
+
+    def serve(
+        self, state: Union[State, Tensors], listen: Optional[str] = None, *,
+        publish: Optional[str] = None, model_id: str = "", folder: Optional[Path] = None,
+        parent: Optional[str] = None, round: str = "synchronous", quorum: int = 0,
+        deadline: float = 0, grace: tuple[float, float] = (0, 0), late_factor: float = 0,
+        max_rounds_late: int = 0, key: Optional[Path] = None,
+        contributors: Optional[Path] = None, secret: Optional[Path] = None,
+        certificates: Optional[Path] = None, insecure: Optional[bool] = None,
+    ) -> State:  # fmt: skip
+        """Serves workers (:class:`Worker`) until it is closed. Call :meth:`next` for each round.
+
+        Args:
+            state: the model: as many elements as the aggregator. It holds the newest version.
+            listen: "HOST:PORT" for workers; None: a free port of the loopback interface. Other
+                interfaces need `secret`, `certificates` or `insecure`.
+            publish: "HOST:PORT" for results, also for subscribers that only follow the model.
+            model_id: workers must pass the same.
+            folder: keeps the rounds, so that another process goes on where this one ends.
+            parent: "HOST:PORT" of an aggregator that decides what counts; see elastic.h.
+            round: when a round ends: "synchronous", "quorum" or "asynchronous".
+            quorum: contributions; 0: 1.
+            deadline: seconds from a round's first contribution to its end; 0: 600.
+            grace: bounds of the window in which late workers still count.
+            late_factor: of a late contribution's weight, for each round; 0: 1.
+            max_rounds_late: later contributions are refused; 0: 1,024.
+            key: file of keys that sign results.
+            contributors: file of public keys, one of which must have signed a contribution.
+            secret: file of role publish: connections are encrypted, and workers need a secret.
+            certificates: folder of certificates, in place of `secret`.
+            insecure: True: whoever reaches the port reads the weights, and contributes.
+
+        Returns:
+            The state.
+        """
+        options = _core.ServeOptions()
+        options.listen, options.publish, options.parent = listen, publish, parent
+        options.model_id = model_id
+        options.folder, options.key_path = text_path(folder), text_path(key)
+        options.contributors_path = text_path(contributors)
+        options.secret_path = text_path(secret)
+        options.certificates_path = text_path(certificates)
+        options.deadline, options.late_factor = deadline, late_factor
+        options.grace_min, options.grace_max = grace
+        options.max_rounds_late, options.quorum = max_rounds_late, quorum
+        options.round = number_of(ROUND, round, "round")
+        options.insecure = toggle(insecure, "insecure")
+        weights = as_state(state, writeable=True)
+        _core.aggregator_serve(self._handle, weights._state, options)
+        return weights
+
+    @property
+    def address(self) -> str:
+        """Where workers connect, while it serves: "HOST:PORT"."""
+        return _core.aggregator_addresses(self._handle)[0]
+
+    @property
+    def results_address(self) -> str:
+        """Where versions are published, while it serves; "" with a parent."""
+        return _core.aggregator_addresses(self._handle)[1]
+
+    def next(self, timeout: Optional[float] = None) -> _core.RoundReport:
+        """Waits for the end of a round, and publishes its result.
+
+        Args:
+            timeout: seconds until :class:`TimeoutError`; None: no limit. The round goes on.
+        """
+        return _core.aggregator_next(self._handle, _seconds(timeout))
+
+
+class Worker(_Ended):
+    """A worker of an :class:`Aggregator` that serves: it may join, die and come back.
+
+    It gets a version of the model, trains, and contributes what has changed.
+    """
+
+    def __init__(
+        self, state: Union[State, Tensors], address: str, *, model_id: str = "", keep: int = 0,
+        number: int = 0, wire: str = "same", key: Optional[Path] = None,
+        trust: Optional[Path] = None, secret: Optional[Path] = None,
+        certificates: Optional[Path] = None, relay: Optional[bool] = None,
+    ):  # fmt: skip
+        """Starts a worker, which connects, and connects again after each failure.
+
+        Args:
+            state: tensors with the aggregator's names, types, shapes and order.
+            address: "HOST:PORT" of the aggregator, or several with commas between them.
+            model_id: of the aggregator.
+            keep: elements of a contribution at most, those that changed most; 0: all. The rest is
+                kept for later ones.
+            number: of this worker, from 1 on; sums then have the same bits in every run. 0: the
+                aggregator chooses one.
+            wire: type of values: "same", "bfloat16", "int8", "int4" or "int2".
+            key: file of keys that sign contributions.
+            trust: file of public keys, one of which must have signed a version.
+            secret: file of role replicate.
+            certificates: folder of certificates, in place of `secret`.
+            relay: pass versions on to other workers.
+        """
+        options = _core.WorkerOptions()
+        options.model_id, options.keep, options.number = model_id, keep, number
+        options.wire = number_of(WIRE, wire, "wire")
+        options.key_path, options.trust_path = text_path(key), text_path(trust)
+        options.secret_path = text_path(secret)
+        options.certificates_path = text_path(certificates)
+        options.relay = toggle(relay, "relay")
+        self.state = as_state(state, writeable=True)
+        self._handle = _core.worker_create(self.state._state, address, options)
+        _open.add(self)
+
+    def next(self, timeout: Optional[float] = None) -> int:
+        """Waits for a newer version and writes it to the tensors, over what was trained.
+
+        Args:
+            timeout: seconds until :class:`TimeoutError` (:class:`RemoteError`: the aggregator is
+                not there; the worker goes on trying); None: no limit.
+
+        Returns:
+            The version.
+        """
+        return _with_limit(self._handle.next, timeout)
+
+    def contribute(self, weight: float = 1.0) -> None:
+        """Contributes what has changed since the version that the tensors started from; once for
+        each version. Does not wait for the network.
+
+        Args:
+            weight: such as the tokens that it has trained on.
+        """
+        self._handle.contribute(weight)
+
+    def flush(self, timeout: Optional[float] = None) -> None:
+        """Waits until all contributions are in committed rounds, or were refused."""
+        self._handle.flush(_seconds(timeout))
+
+    @property
+    def stats(self) -> _core.WorkerStats:
+        """Facts of the worker, since it was created."""
+        return self._handle.stats()
 
 
 def aggregate(
@@ -78,7 +222,7 @@ def aggregate(
     aggregator: Optional[Aggregator], capacity: int, ranks: Sequence[int], stream: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     room = capacity or max(1, count if aggregator else min(count, count_of(values) * comm.size))
-    handle = None if aggregator is None else aggregator._aggregator
+    handle = None if aggregator is None else aggregator._handle
     while True:
         out, places = vector_like(values, room), vector_like(indices, room)
         nnz, fits = _core.aggregate(

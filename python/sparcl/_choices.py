@@ -17,6 +17,7 @@ OUTSIDE = {"keep": 0, "zero": 1}
 RESIDUAL = {"sent": 0, "mean": 1}
 MEAN = {"weight": 0, "workers": 1, "contributors": 2, "none": 3}
 OUTER = {"none": 0, "sgd": 1, "nesterov": 2, "delayed_nesterov": 3, "adam": 4}
+ROUND = {"synchronous": 0, "quorum": 1, "asynchronous": 2}
 NON_FINITE = {"fail": 0, "refuse": 1, "zero": 2}
 SELECT = {"all": 0, "threshold": 1, "top_k": 2, "grid": 3, "bytes": 4}
 VALUES = {"exact": 0, "int8": 1, "float8": 2}

@@ -115,6 +115,7 @@ void add_aggregation(nb::module_& module) {
           "this rank's contribution was scaled down");
   nb::class_<Aggregator>(module, "Aggregator")
       .def("close", &Aggregator::close)
+      .def_prop_ro("closed", &Aggregator::is_closed)
       .def("save", &save_aggregator)
       .def("stats", &aggregator_stats);
   module.def("aggregator_options", &aggregator_options);

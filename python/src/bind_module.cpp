@@ -30,6 +30,7 @@ NB_MODULE(_core, module) {
   sparcl::python::add_replication(module);
   sparcl::python::add_files(module);
   sparcl::python::add_aggregation(module);
+  sparcl::python::add_elastic(module);
   module.def("type_bytes", [](const std::string& name) {
     return sparcl::python::bytes_of_type(sparcl::python::type_of_name(name, "dtype"));
   });

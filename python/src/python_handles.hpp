@@ -61,6 +61,7 @@ using State = Handle<sparclState_t, sparclStateDestroy>;
 using Publisher = Handle<sparclPublisher_t, sparclPublisherDestroy>;
 using Subscriber = Handle<sparclSubscriber_t, sparclSubscriberDestroy>;
 using Aggregator = Handle<sparclAggregator_t, sparclAggregatorDestroy>;
+using Worker = Handle<sparclWorker_t, sparclWorkerDestroy>;
 using Store = Handle<sparclStore_t, sparclStoreClose>;
 
 // What a call in flight uses.
@@ -101,5 +102,6 @@ void add_replication(nb::module_& module);
 void add_stores(nb::module_& module);
 void add_files(nb::module_& module);
 void add_aggregation(nb::module_& module);
+void add_elastic(nb::module_& module);
 
 }  // namespace sparcl::python

@@ -1,5 +1,7 @@
 """Outer steps: DiLoCo and local SGD on ranks that are threads."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import sparcl
@@ -8,7 +10,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from conftest import run_ranks  # noqa: E402
 
-from sparcl.torch import DiLoCo, LocalSGD  # noqa: E402
+from sparcl.torch import DiLoCo, ElasticDiLoCo, LocalSGD  # noqa: E402
 
 RANKS = 3
 
@@ -125,3 +127,36 @@ def test_an_agreed_error_changes_nothing():
         assert weights[0].tolist() == list(range(6))
 
     run_ranks(2, work)
+
+
+def test_elastic_workers_make_the_steps_of_diloco_and_may_leave():
+    def module_of(start):
+        module = torch.nn.Linear(3, 1, bias=False)
+        torch.nn.init.constant_(module.weight, start)
+        return module
+
+    options = {"outer": "nesterov", "learning_rate": 0.5, "momentum": 0.8}
+    with sparcl.Aggregator(3, **options) as aggregator:
+        root = module_of(1.0)
+        aggregator.serve({"weight": root.weight.detach()}, deadline=20)
+        modules = [module_of(7.0), module_of(8.0)]
+        outers = [ElasticDiLoCo(each, aggregator.address, every=1, timeout=20) for each in modules]
+        momentum, want = 0.0, 1.0
+        for updates in ((1.0, 3.0), (2.0, 0.0), (4.0,)):
+            assert all(torch.equal(m.weight, torch.full((1, 3), want)) for m in modules)
+            with ThreadPoolExecutor(2) as threads:
+                for module, outer, update in zip(modules, outers, updates):
+                    with torch.no_grad():
+                        module.weight += update
+                    threads.submit(outer.step)
+                assert aggregator.next(20).listed == len(updates)
+            mean = sum(updates) / len(updates)
+            momentum = 0.8 * momentum + mean
+            want += 0.5 * (mean + 0.8 * momentum)
+            torch.testing.assert_close(root.weight.detach(), torch.full((1, 3), want))
+            want = float(root.weight[0, 0])
+            if len(updates) == 2 and updates[1] == 0.0:
+                outers.pop().close()  # the second worker leaves
+                modules.pop()
+        assert outers[0].version == 4
+        outers[0].close()

@@ -12,8 +12,11 @@ except ImportError as error:
         f"sparcl.torch needs PyTorch ({error}): run `pip install torch`"
     ) from None
 
+from ._elastic import ElasticDiLoCo
 from ._hooks import MaskedHook, Stats, TopKHook, WarmUp
 from ._outer import DiLoCo, LocalSGD
 from ._shards import FSDPHook
 
-__all__ = ["DiLoCo", "FSDPHook", "LocalSGD", "MaskedHook", "Stats", "TopKHook", "WarmUp"]
+__all__ = [
+    "DiLoCo", "ElasticDiLoCo", "FSDPHook", "LocalSGD", "MaskedHook", "Stats", "TopKHook", "WarmUp",
+]  # fmt: skip
