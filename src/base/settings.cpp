@@ -83,6 +83,14 @@ constexpr std::array kRows{
     SettingRow{"SCRATCH_MIB", SettingType::kCount, "", "4096",
                "MiB that a sparse sum may take beside the caller's arrays. An algorithm that needs "
                "more is not chosen, unless all need more. The smallest value of all ranks counts."},
+    SettingRow{"MASTER_ADDR", SettingType::kText, "", "the launcher's",
+               "Python package: host of rank 0 for sparcl.Comm.from_env()."},
+    SettingRow{"MASTER_PORT", SettingType::kText, "", "the launcher's",
+               "Python package: port of rank 0 for sparcl.Comm.from_env()."},
+    SettingRow{"MPI_LIBRARY", SettingType::kText, "", "the package's",
+               "Python package: path of the libsparcl_mpi.so that sparcl.Comm.from_mpi() loads."},
+    SettingRow{"PROGRAM", SettingType::kText, "", "the package's",
+               "Python package: path of the program that `python -m sparcl` runs."},
     SettingRow{"STORE_CACHE", SettingType::kText, "", "none",
                "Folder on a local disk where readers of stores keep the updates that they fetch: "
                "a reader that was killed goes on, and several readers of one host fetch each "
@@ -266,8 +274,10 @@ void warn_of_unknown_settings(std::span<const SettingRow> more) {
     std::string_view text(*entry);
     if (!text.starts_with("SPARCL_")) continue;
     const std::string_view name = text.substr(7, text.find('=') - 7);
-    const bool is_of_tests = name == "TRACE" || name.starts_with("TEST_");
-    if (!is_of_tests && !has(kRows, name) && !has(more, name))
+    // The adapters of the Python package read SPARCL_ENGINES_... (docs/guides/engines.md).
+    const bool is_elsewhere =
+        name == "TRACE" || name.starts_with("TEST_") || name.starts_with("ENGINES_");
+    if (!is_elsewhere && !has(kRows, name) && !has(more, name))
       log_warn("SPARCL_{} is set, but no setting has this name{}", name, meant(name, more));
   }
 }
