@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 
 DOCS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(DOCS)
@@ -11,7 +12,12 @@ author = "the sparcl authors"
 with open(os.path.join(ROOT, "VERSION"), encoding="utf-8") as file:
     version = release = file.read().strip()
 
-extensions = ["myst_parser", "breathe"]
+sys.path.insert(0, os.path.join(ROOT, "python"))  # it need not be built
+autodoc_mock_imports = ["sparcl._core", "numpy", "torch", "mpi4py"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+
+extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 

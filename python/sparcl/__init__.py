@@ -29,7 +29,7 @@ from ._replication import Publisher, Subscriber
 from ._state import State
 from ._store import Store
 
-__version__ = f"{_VERSION // 10000}.{_VERSION // 100 % 100}.{_VERSION % 100}"
+__version__: str = _VERSION
 
 __all__ = [
     "Advice", "Aggregator", "AggregatorStats", "Comm", "CorruptError", "Error", "Feedback",

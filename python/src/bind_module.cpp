@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <string>
+
 #include "python/src/python_handles.hpp"
 
 namespace {
@@ -21,7 +23,9 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // threads may hold objects when the interpreter ends
   int version = 0;
   sparclGetVersion(&version);
-  module.attr("VERSION") = version;
+  module.attr("VERSION") = std::to_string(version / 10000) + "." +
+                           std::to_string(version / 100 % 100) + "." +
+                           std::to_string(version % 100);
   module.def("end_threads", &sparcl::python::end_threads);
   sparcl::python::add_communicators(module);
   sparcl::python::add_states(module);
