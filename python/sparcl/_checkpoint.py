@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Optional, Union
 
 from ._running import Running, option
 
@@ -50,6 +50,7 @@ class CheckpointSubscriber:
         for target in notify:
             arguments += option("--notify", target)
         self._running = Running("subscribe", arguments)
+        self._line = 0  # of the program's output, that next() has returned
         #: The version that :meth:`next` has returned; 0 before the first.
         self.version = 0
 
@@ -65,10 +66,10 @@ class CheckpointSubscriber:
         Returns:
             The version. Newer ones may have come since.
         """
-        shown = self._running.wait(
-            lambda line: "source" in line and line["version"] != self.version,
-            f"a newer version than {self.version}", timeout,
-        )  # fmt: skip
+        what = f"a newer version than {self.version}"
+        self._line, shown = self._running.wait(
+            lambda line: "source" in line, what, timeout, self._line
+        )
         self.version = shown["version"]
         return self.version
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from . import _errors
@@ -30,7 +32,8 @@ class Running:
                 "SPARCL_PROGRAM"
             )
         self._name = f"sparcl {command}"
-        self._lines: collections.deque[dict[str, Any]] = collections.deque(maxlen=_LINES)
+        self._lines: collections.deque[tuple[int, Any]] = collections.deque(maxlen=_LINES)
+        self._count = 0
         self._said: collections.deque[str] = collections.deque(maxlen=20)
         self._changed = threading.Condition()
         self._streams = 2
@@ -38,7 +41,8 @@ class Running:
             [program, command, "--json", *arguments], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
-        for stream, keep in ((self._process.stdout, self._keep_line), (self._process.stderr, self._keep_said)):
+        streams = (self._process.stdout, self._process.stderr)
+        for stream, keep in zip(streams, (self._keep_line, self._keep_said)):
             threading.Thread(target=self._read, args=(stream, keep), daemon=True).start()
         _open.add(self)
 
@@ -54,32 +58,47 @@ class Running:
 
     def _keep_line(self, line: bytes) -> None:
         try:
-            self._lines.append(json.loads(line))
+            parsed = json.loads(line)
+            self._count += 1
+            self._lines.append((self._count, parsed))
         except ValueError:
             self._keep_said(line)
 
     def _keep_said(self, line: bytes) -> None:
         self._said.append(line.decode("utf-8", "replace").strip())
 
-    def wait(self, wanted: Callable[[dict[str, Any]], bool], what: str, timeout: Optional[float]) -> dict[str, Any]:
-        """Waits for a line for which `wanted` is true; the newest such line."""
+    def wait(
+        self, wanted: Callable[[dict[str, Any]], bool], what: str, timeout: Optional[float],
+        after: int = 0,
+    ) -> tuple[int, dict[str, Any]]:  # fmt: skip
+        """Waits for a line for which `wanted` is true.
+
+        Args:
+            what: is waited for, for the text of errors.
+            after: number of a line: only later ones count.
+
+        Returns:
+            Number and content of the newest such line.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while True:
-                for line in reversed(self._lines):
-                    if line.get("ok") and wanted(line):
-                        return line
+                for number, line in reversed(self._lines):
+                    if number > after and line.get("ok") and wanted(line):
+                        return number, line
                 if not self._streams:
                     raise self._failure()
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     said = f": {self._said[-1]}" if self._said else ""
-                    raise TimeoutError(f"{self._name}: {what} has not come within {timeout:g} s{said}")
+                    raise TimeoutError(
+                        f"{self._name}: {what} has not come within {timeout:g} s{said}"
+                    )
                 self._changed.wait(0.2 if left is None else min(left, 0.2))  # Ctrl-C ends it
 
     # What the program ended with.
     def _failure(self) -> Error:
-        last = self._lines[-1] if self._lines else {}
+        last = self._lines[-1][1] if self._lines else {}
         kind = Error
         if last.get("ok") is False:
             name = str(last.get("error", "")).removeprefix("sparcl").removesuffix("Error") + "Error"
@@ -109,8 +128,29 @@ class Running:
                 self._process.wait()
 
 
+@contextlib.contextmanager
+def locked(path: str, timeout: float) -> Iterator[None]:
+    """Holds the lock of a file, which is one process at a time on a host."""
+    deadline = time.monotonic() + timeout
+    with open(path, "w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(
+                        f"another process has held the lock of {path} for {timeout:g} s: end it if "
+                        "it is stuck"
+                    ) from None
+                time.sleep(0.05)
+        yield
+
+
 def option(name: str, value: Any) -> list[str]:
     """A command line option; nothing if the value is None, False or 0."""
     if value is None or value is False or value == 0:
         return []
-    return [name] if value is True else [name, os.fspath(value) if hasattr(value, "__fspath__") else str(value)]
+    if value is True:
+        return [name]
+    return [name, os.fspath(value) if hasattr(value, "__fspath__") else str(value)]

@@ -54,7 +54,8 @@ def trained(seed=0, layers=3):
 
 
 def same(one, other):
-    return all(torch.equal(one[name].view(torch.int16), other[name].view(torch.int16)) for name in one)
+    bits = torch.int16
+    return all(torch.equal(one[name].view(bits), other[name].view(bits)) for name in one)
 
 
 # --- vLLM: vllm/distributed/weight_transfer, of July 2026 ---
@@ -145,7 +146,8 @@ class EngineFactory(_factory()):
 class TrainerFactory(_factory()):
     @classmethod
     def trainer_init(cls, init_info, *, client, source=None):
-        return cls._registry[init_info.backend]().trainer_init(init_info, client=client, source=source)
+        engine = cls._registry[init_info.backend]()
+        return engine.trainer_init(init_info, client=client, source=source)
 
 
 class Layerwise:
@@ -181,7 +183,8 @@ def install_vllm():
     install(
         vllm__distributed__weight_transfer__base={each.__name__: each for each in bases},
         vllm__distributed__weight_transfer__factory={
-            "WeightTransferEngineFactory": EngineFactory, "WeightTransferTrainerFactory": TrainerFactory,
+            "WeightTransferEngineFactory": EngineFactory,
+            "WeightTransferTrainerFactory": TrainerFactory,
         },
         vllm__distributed__parallel_state={
             "get_world_group": lambda: getattr(world, "group", alone),
@@ -226,7 +229,7 @@ class Worker:
 
 
 class Comms:
-    """Stands for sparcl.Comm: from_torch(rank) gives ranks that are threads, new ones at each call."""
+    """Stands for sparcl.Comm: from_torch(rank) gives ranks that are threads, each call new ones."""
 
     def __init__(self, count):
         self.count, self.made, self.calls = count, [], [0] * count
@@ -276,3 +279,170 @@ class Client:
     def finish_weight_update(self, weight_version=None):
         self._all("finish_weight_update")
         self.version = weight_version or self.version
+
+
+# --- verl: verl/checkpoint_engine/base.py, of March 2026 ---
+
+
+class CheckpointEngineRegistry:
+    _registry = {}
+
+    def register(backend):
+        def wrap(cls):
+            CheckpointEngineRegistry._registry[backend] = cls
+            return cls
+
+        return wrap
+
+    @classmethod
+    def new(cls, backend, *arguments, **options):
+        return cls._registry[backend](*arguments, **options)
+
+
+class CheckpointEngine(ABC):
+    for _name in ("prepare", "init_process_group", "finalize", "send_weights", "receive_weights"):
+        locals()[_name] = abstractmethod(lambda self, *arguments, **options: None)
+
+
+def install_verl():
+    install(
+        verl__checkpoint_engine__base={
+            "CheckpointEngine": CheckpointEngine,
+            "CheckpointEngineRegistry": CheckpointEngineRegistry,
+        }
+    )  # fmt: skip
+
+
+def verl_update(trainers, workers, generator, servers):
+    """What verl's manager does in an update; each server takes what its worker receives."""
+    import asyncio
+
+    metadata = [engine.prepare() for engine in trainers + workers]
+    kind = type(trainers[0])
+    for engines, given in zip(
+        (trainers, workers), kind.build_topology(len(trainers), len(workers), metadata)
+    ):
+        for i, engine in enumerate(engines):
+            engine.init_process_group(**{key: values[i] for key, values in given.items()})
+
+    async def receive(engine, server):
+        async for name, tensor in engine.receive_weights():
+            server.load_weights([(name, tensor)])
+
+    async def all_at_once():
+        await asyncio.gather(
+            *(engine.send_weights(generator()) for engine in trainers),
+            *(receive(engine, server) for engine, server in zip(workers, servers)),
+        )
+
+    asyncio.run(asyncio.wait_for(all_at_once(), 60))
+    for engine in trainers + workers:
+        engine.finalize()
+
+
+# --- torchft: torchft/checkpointing/transport.py, of October 2025 ---
+
+
+class CheckpointTransport(ABC):
+    for _name in ("metadata", "send_checkpoint", "recv_checkpoint"):
+        locals()[_name] = abstractmethod(lambda self, *arguments, **options: None)
+
+
+def install_torchft():
+    install(torchft__checkpointing__transport={"CheckpointTransport": CheckpointTransport})
+
+
+# --- SkyRL: skyrl/backends/skyrl_train/weight_sync, of August 2026 ---
+
+
+@dataclass
+class WeightSyncInitInfo(ABC):
+    override_existing_receiver: bool
+
+
+class WeightTransferSender(ABC):
+    for _name in ("send_chunks", "teardown"):
+        locals()[_name] = abstractmethod(lambda self, *arguments, **options: None)
+
+
+class WeightTransferStrategy(ABC):
+    for _name in ("create_init_info", "create_sender", "get_vllm_transfer_engine"):
+        locals()[_name] = staticmethod(abstractmethod(lambda *arguments, **options: None))
+
+
+def install_skyrl():
+    package = "skyrl__backends__skyrl_train"
+    bases = (WeightSyncInitInfo, WeightTransferSender, WeightTransferStrategy)
+    choose = {
+        "get_transfer_strategy": lambda weight_sync_backend, colocate_all: "nccl",
+        "get_transfer_strategy_cls": lambda weight_sync_backend, colocate_all: object,
+    }
+    install(
+        **{
+            f"{package}__weight_sync": choose,
+            f"{package}__weight_sync__transfer_strategy": {each.__name__: each for each in bases},
+            f"{package}__inference_servers__utils": dict(choose),
+        }
+    )
+    above = "skyrl.backends.skyrl_train"
+    for parent, child in ((above, "weight_sync"), (f"{above}.inference_servers", "utils")):
+        setattr(sys.modules[parent], child, sys.modules[f"{parent}.{child}"])
+
+
+class SkyrlClient:
+    """SkyRL's RemoteInferenceClient, over a client of vLLM's workers."""
+
+    def __init__(self, client):
+        self.client = client
+
+    async def init_weight_update_communicator(self, init_info):
+        for each in init_info.for_servers(1, 1):
+            self.client.init_weight_transfer_engine(each.to_api_payload())
+
+    async def start_weight_update(self, is_checkpoint_format=True):
+        assert not is_checkpoint_format  # else vLLM's layers are on the meta device now
+        self.client.start_weight_update()
+
+    async def update_named_weights(self, update_info):
+        self.client.update_weights(update_info)
+
+    async def finish_weight_update(self):
+        self.client.finish_weight_update()
+
+
+# --- SGLang ---
+
+
+def install_sglang():
+    alone = types.SimpleNamespace(world_size=1, cpu_group=None)
+    install(
+        sglang__srt__distributed__parallel_state={
+            "get_world_group": lambda: getattr(world, "group", alone),
+        }
+    )
+
+
+class SglangEngine:
+    """sglang.Engine with ranks that are threads: an exception of a loader ends it."""
+
+    def __init__(self, models, groups=None):
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.models, self.flushes = models, 0
+        self.threads = [ThreadPoolExecutor(1) for _ in models]
+        for thread, group in zip(self.threads, groups or []):
+            thread.submit(setattr, world, "group", group).result()
+
+    def update_weights_from_tensor(self, named_tensors, load_format=None, flush_cache=True):
+        import importlib
+
+        module, _, name = load_format.rpartition(".")
+        loader = getattr(importlib.import_module(module), name)
+        calls = [
+            thread.submit(loader, model, named_tensors)
+            for thread, model in zip(self.threads, self.models)
+        ]
+        for call in calls:
+            call.result(60)
+        self.flushes += flush_cache
+        return True, "Success"

@@ -27,7 +27,9 @@ class Setup:
 
         self.source = stubs.trained()
         self.workers = [stubs.Worker(self.source) for _ in range(workers)]
-        groups = [types.SimpleNamespace(world_size=workers, cpu_group=rank) for rank in range(workers)]
+        groups = [
+            types.SimpleNamespace(world_size=workers, cpu_group=rank) for rank in range(workers)
+        ]
         self.before, vllm.Comm = vllm.Comm, stubs.Comms(workers)
         self.client = stubs.Client(self.workers, groups)
         self.info = vllm_trainer.SparclTrainerInitInfo(worker={"timeout": 20, **worker})
@@ -91,7 +93,8 @@ def test_layers_are_loaded_whole(layerwise):
         engine.trainer.send_weights()
         assert engine.serve(2, engine.source)  # no NaN: no layer was loaded in part
         names = [name for call in engine.workers[0].model.loaded for name in call]
-        assert names == ["embed.weight"] + [f"model.layers.1.{each}.weight" for each in ("q", "k", "norm")]
+        layer = [f"model.layers.1.{each}.weight" for each in ("q", "k", "norm")]
+        assert names == ["embed.weight", *layer]
 
 
 @pytest.mark.parametrize("hand_over", ["changed", "layers"])
@@ -176,4 +179,5 @@ def test_wrong_calls_are_named(layerwise):
         with pytest.raises(sparcl.InvalidUsageError, match="init_weight_transfer_engine"):
             worker.update_weights(engine.trainer.staged.update_info(1))
         other = SparclTrainerInitInfo(rank=1)
-        assert stubs.TrainerFactory.trainer_init(other, client=None, source=Source({})).send_weights() == 0
+        follower = stubs.TrainerFactory.trainer_init(other, client=None, source=Source({}))
+        assert follower.send_weights() == 0

@@ -37,8 +37,8 @@ class Board:
         text = zlib.compress(json.dumps(note).encode())
         if len(text) + 8 > CAPACITY:
             raise InvalidArgumentError(
-                f"a note on the model has {len(text)} bytes, {CAPACITY - 8} are possible: give fewer "
-                "tensors or values"
+                f"a note on the model has {len(text)} bytes, {CAPACITY - 8} are possible: give "
+                "fewer tensors or values"
             )
         self._bytes[:8] = np.frombuffer(len(text).to_bytes(8, "little"), np.uint8)
         self._bytes[8 : 8 + len(text)] = np.frombuffer(text, np.uint8)
@@ -74,7 +74,7 @@ def read(
 def _parse(held: np.ndarray) -> Any:
     size = int.from_bytes(held[:8].tobytes(), "little")
     if size > CAPACITY - 8:
-        raise CorruptError(f"a note says that it has {size} bytes: at most {CAPACITY - 8} are possible")
+        raise CorruptError(f"a note says that it has {size} bytes, {CAPACITY - 8} are possible")
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(held[8 : 8 + size].tobytes(), MAX_TEXT)

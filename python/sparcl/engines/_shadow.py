@@ -91,7 +91,9 @@ class Shadow:
         """The tensors that the engine does not have as they are now."""
         self._now = {name: part.hash() for name, part in self._parts.items()}
         return [
-            pair for pair in self._tensors.items() if self._now[pair[0]] != self._loaded.get(pair[0])
+            (name, tensor)
+            for name, tensor in self._tensors.items()
+            if self._now[name] != self._loaded.get(name)
         ]
 
     def accept(self) -> None:

@@ -20,8 +20,8 @@ class Meta(NamedTuple):
 class Staged:
     """Host copies of a trainer's tensors. The publisher starts with the first version.
 
-    A trainer gives its tensors one by one, often on a GPU and gathered for this purpose. A publisher
-    reads them at one time. Memory: the model's bytes here, and as many in the publisher.
+    A trainer gives its tensors one by one, often on a GPU and gathered for this purpose. A
+    publisher reads them at one time. Memory: the model's bytes here, and as many in the publisher.
     """
 
     def __init__(self, listen: Optional[str] = None, *, dtype: Any = None, **options: Any):
@@ -42,7 +42,8 @@ class Staged:
         """
         if self._publisher is None:
             tensors = {name: self._copy(tensor) for name, tensor in weights}
-            self._publisher = Publisher(State(tensors, writeable=False), self._listen, **self._options)
+            state = State(tensors, writeable=False)
+            self._publisher = Publisher(state, self._listen, **self._options)
             self._tensors = tensors
         else:
             missing = dict.fromkeys(self._tensors)

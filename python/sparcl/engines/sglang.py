@@ -1,21 +1,17 @@
-"""SGLang: a weight loader, and a hook that feeds `/pull_weights`.
+"""SGLang: a weight loader. The hook of `/pull_weights` is in sglang_pull.
 
-Written for SGLang 0.5.15 and later: `update_weights_from_tensor` with a custom loader, and the hook of
-`/pull_weights` (python/sglang/srt, July 2026).
+Written for SGLang 0.5.15 and later (python/sglang/srt of July 2026): `update_weights_from_tensor`
+with a custom loader.
 
     --custom-weight-loader sparcl.engines.sglang.load
-    --custom-pull-weights-pre-read-hook sparcl.engines.sglang.fetch
 
 docs/guides/engines.md has the trainer's part, and the limits.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
-import shutil
 import weakref
 from collections.abc import Iterable
 from typing import Any, Optional
@@ -23,13 +19,13 @@ from typing import Any, Optional
 import numpy as np
 
 from .. import Comm, Publisher, Subscriber
-from .._errors import InvalidArgumentError, StaleError, TimeoutError
+from .._errors import InvalidArgumentError, TimeoutError
 from ._shadow import Shadow, Weights
 from ._staged import Staged
 
 LOADER = f"{__name__}.load"
 _NOTE = "sparcl.update"
-_shadows: Any = weakref.WeakKeyDictionary()  # of each model of this process
+_ranks: Any = weakref.WeakKeyDictionary()  # of each model of this process
 _log = logging.getLogger(__name__)
 
 
@@ -37,9 +33,9 @@ class Trainer:
     """The trainer's part of :func:`load`: publishes, tells the engine, and waits for its ranks."""
 
     def __init__(
-        self, listen: Optional[str] = None, *, ranks: int = 1, dtype: Any = None, timeout: float = 600,
-        hand_over: str = "changed", publisher: Optional[dict[str, Any]] = None,
-        subscriber: Optional[dict[str, Any]] = None,
+        self, listen: Optional[str] = None, *, ranks: int = 1, dtype: Any = None,
+        timeout: float = 600, hand_over: str = "changed",
+        publisher: Optional[dict[str, Any]] = None, subscriber: Optional[dict[str, Any]] = None,
     ):  # fmt: skip
         """Prepares two publishers: of the weights, and of receipts.
 
@@ -55,7 +51,9 @@ class Trainer:
         if hand_over not in ("changed", "layers"):
             raise InvalidArgumentError(f'hand_over is {hand_over!r}: pass "changed" or "layers"')
         self._ranks, self._timeout = ranks, timeout
-        self._fixed = {"timeout": timeout, "hand_over": hand_over, "subscriber": dict(subscriber or {})}
+        self._fixed = {
+            "timeout": timeout, "hand_over": hand_over, "subscriber": dict(subscriber or {}),
+        }  # fmt: skip
         self._staged = Staged(listen, dtype=dtype, **(publisher or {}))
         self._receipts = Publisher({"receipt": np.zeros(1)}, listen, **(publisher or {}))
 
@@ -76,15 +74,16 @@ class Trainer:
 
         version = self._staged.publish(weights)
         self._receipts.publish(version)
-        note = {**self._staged.update_info(version), **self._fixed, "receipts": self._receipts.address}
+        note = {**self._staged.update_info(version), **self._fixed}
+        note["receipts"] = self._receipts.address
         text = torch.frombuffer(bytearray(json.dumps(note).encode()), dtype=torch.uint8)
         engine.update_weights_from_tensor([(_NOTE, text)], load_format=LOADER, flush_cache=True)
         try:
             self._receipts.wait(version, self._ranks, patience)
         except TimeoutError:
             raise TimeoutError(
-                f"the engine has not loaded version {version} on all of its {self._ranks} ranks: it "
-                "serves the version before; its log says why"
+                f"the engine has not loaded version {version} on all of its {self._ranks} ranks: "
+                "it serves the version before; its log says why"
             ) from None
         return version
 
@@ -94,23 +93,47 @@ class Trainer:
 
 
 def load(model: Any, named_tensors: Iterable[tuple[str, Any]]) -> None:
-    """SGLang calls this on each rank. A failure is logged, because an exception ends SGLang."""
+    """SGLang calls this on each rank. Failures are logged, because an exception ends SGLang."""
     try:
         note = json.loads(bytes(dict(named_tensors)[_NOTE].cpu().numpy()))
-        shadow = _shadows.get(model)
-        if shadow is None:
-            comm = _comm_of_ranks(note["timeout"])
-            shadow = _shadows[model] = Shadow(comm, **note["subscriber"])
-        shadow.update(note, lambda weights: _load_into(model, shadow, weights, note), note["timeout"])
-        with Subscriber({"receipt": np.zeros(1)}, note["receipts"], **note["subscriber"]) as receipt:
-            receipt.next(30)
+        rank = _ranks.get(model)
+        if rank is None:
+            rank = _ranks[model] = _Rank(note)
+        rank.update(model, note)
     except Exception as failure:
-        _log.error("sparcl: the weights stay as they are: %s", failure)
+        _log.error("sparcl: the update has failed: %s", failure)
 
 
-def _load_into(model: Any, shadow: Shadow, weights: Weights, note: dict[str, Any]) -> None:
-    if weights:
-        model.load_weights(shadow.whole_layers(weights) if note["hand_over"] == "layers" else weights)
+class _Rank:
+    """A rank's replica, and its receipts: a subscriber that shows what the rank has loaded."""
+
+    def __init__(self, note: dict[str, Any]):
+        self.shadow = Shadow(_comm_of_ranks(note["timeout"]), **note["subscriber"])
+        self._receipt: Optional[Subscriber] = None
+        self._receipts = ""
+
+    def update(self, model: Any, note: dict[str, Any]) -> None:
+        def load(changed: Weights) -> None:
+            if note["hand_over"] == "layers":
+                changed = self.shadow.whole_layers(changed)
+            if changed:
+                model.load_weights(changed)
+
+        self.shadow.update(note, load, note["timeout"])
+        if note["receipts"] != self._receipts:
+            self.close_receipt()
+            self._receipts = note["receipts"]
+            held = {"receipt": np.zeros(1)}
+            self._receipt = Subscriber(held, self._receipts, **note["subscriber"])
+        self._receipt.next(note["timeout"])
+
+    def close_receipt(self) -> None:
+        if self._receipt is not None:
+            self._receipt.close()
+
+    def close(self) -> None:
+        self.close_receipt()
+        self.shadow.close()
 
 
 def _comm_of_ranks(timeout: float) -> Optional[Comm]:
@@ -118,33 +141,3 @@ def _comm_of_ranks(timeout: float) -> Optional[Comm]:
 
     group = get_world_group()
     return None if group.world_size == 1 else Comm.from_torch(group.cpu_group, timeout=timeout)
-
-
-def fetch(source_dir: Any, target_version: int) -> None:
-    """Brings the folder weight_vN to this host, before `/pull_weights` reads it.
-
-    The counterpart of :func:`sparcl.engines.slime.publish`, for hosts without a shared file system:
-    SPARCL_ENGINES_SOURCE is the address of its publisher, or the URL of its store. The replica in
-    `source_dir` takes deltas; weight_vN has its files, as hard links.
-    """
-    source = os.environ.get("SPARCL_ENGINES_SOURCE")
-    if not source:
-        raise InvalidArgumentError("SPARCL_ENGINES_SOURCE is not set: it says who publishes")
-    replica = os.path.join(source_dir, ".sparcl")
-    folder = os.path.join(source_dir, f"weight_v{target_version:06d}")
-    os.makedirs(source_dir, exist_ok=True)
-    with open(os.path.join(source_dir, ".sparcl-lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # all ranks of this host call the hook
-        if os.path.isdir(folder):
-            return
-        seconds = float(os.environ.get("SPARCL_ENGINES_TIMEOUT", "600"))
-        options = {"secret": os.environ.get("SPARCL_ENGINES_REPLICA_SECRET")}
-        with Subscriber.into_checkpoint(replica, source, **options) as checkpoint:
-            while checkpoint.version < target_version + 1:  # version 1 is what SGLang began with
-                checkpoint.next(seconds)
-        if checkpoint.version != target_version + 1:
-            raise StaleError(f"{folder} is not there any more: the publisher has a later version")
-        for old in [each for each in os.listdir(source_dir) if each.startswith("weight_v")]:
-            shutil.rmtree(os.path.join(source_dir, old))
-        shutil.copytree(replica, folder + ".new", copy_function=os.link, dirs_exist_ok=True)
-        os.rename(folder + ".new", folder)

@@ -1,12 +1,13 @@
 """Weight sync strategy "sparcl" of SkyRL: how it is installed. The strategy: skyrl_strategy.
 
 Written for skyrl/backends/skyrl_train/weight_sync of August 2026, whose engines are vLLM with the
-backend of :mod:`sparcl.engines.vllm`. SkyRL has no registry of strategies: :func:`install` adds this
-one to its functions. It must run in the driver and in all workers of Ray:
+backend of :mod:`sparcl.engines.vllm`. SkyRL has no registry of strategies: :func:`install` adds
+this one to its functions. It must run in the driver and in all workers of Ray:
 
     ray.init(runtime_env={"worker_process_setup_hook": "sparcl.engines.skyrl.install"})
 
-Then set `generator.inference_engine.weight_sync_backend=sparcl`. docs/guides/engines.md has the limits.
+Then set `generator.inference_engine.weight_sync_backend=sparcl`. docs/guides/engines.md has the
+limits.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class SparclInitInfo(WeightSyncInitInfo):
 
 
 class SparclSender(WeightTransferSender):
-    """Rank 0 publishes, and has the engines load the version; other ranks take part in gathering."""
+    """Rank 0 publishes, and has the engines load it; the other ranks take part in gathering."""
 
     def __init__(self, client: Any):
         self._client = client

@@ -1,14 +1,14 @@
 """Hook of slime and miles: publishes each folder of weights that they write.
 
-Written for `--custom-update-weight-post-write-path` of slime, August 2026. slime calls the hook on all
-ranks with a folder that is written, and in delta mode once before with the empty folder of all:
+Written for `--custom-update-weight-post-write-path` of slime, August 2026. slime calls the hook on
+all ranks with a folder that is written, and in delta mode once before with the empty folder of all:
 
     --update-weight-mode delta --update-weight-transport disk --update-weight-disk-dir /shared/sync
     --custom-update-weight-post-write-path sparcl.engines.slime.publish
 
-Folders are published by `sparcl publish --watch`: replicas anywhere get deltas, and check each version.
-Variables say where: SPARCL_ENGINES_LISTEN ("HOST:PORT") for replicas, SPARCL_ENGINES_STORE (a URL) for
-a store, or both. docs/guides/engines.md has the other variables.
+Folders are published by `sparcl publish --watch`: replicas anywhere get deltas, and check each
+version. Variables say where: SPARCL_ENGINES_LISTEN ("HOST:PORT") for replicas, SPARCL_ENGINES_STORE
+(a URL) for a store, or both. docs/guides/engines.md has the other variables.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def publish(args: Any, version_dir: Any, rollout_engines: Sequence[Any] = ()) ->
     if running is None or running.ended:
         running = _start(above, args)
     seconds = float(os.environ.get("SPARCL_ENGINES_TIMEOUT", "600"))
-    line = running.wait(
-        lambda each: os.path.basename(each.get("file", "")) == name, f"the publication of {name}", seconds
+    what = f"the publication of {name}"
+    _, line = running.wait(
+        lambda each: os.path.basename(each.get("file", "")) == name, what, seconds
     )
     return int(line["version"])
 
@@ -60,7 +61,7 @@ def address() -> str:
     if not _publishers:
         raise InvalidUsageError("no folder has been published: there is no address yet")
     running = list(_publishers.values())[-1]
-    return running.wait(lambda line: "address" in line, "the address", 30)["address"]
+    return running.wait(lambda line: "address" in line, "the address", 30)[1]["address"]
 
 
 def close() -> None:

@@ -4,8 +4,8 @@ Written for torchft/checkpointing/transport.py of October 2025 (CheckpointTransp
 
     manager = torchft.Manager(..., checkpoint_transport=SparclTransport())
 
-The state may be nested. Tensors travel as a version of a publisher, other values as JSON: nothing that
-comes from the network is unpickled. docs/guides/engines.md has the limits.
+The state may be nested. Tensors travel as a version of a publisher, other values as JSON: nothing
+that comes from the network is unpickled. docs/guides/engines.md has the limits.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PLAIN = (type(None), bool, int, float, str)
 class SparclTransport(CheckpointTransport):
     """Serves the state of the last send_checkpoint until the next one.
 
-    A receiver gets tensors on the CPU. They are valid until its next recv_checkpoint: copy them into
-    the model, as `load_state_dict` does.
+    A receiver gets tensors on the CPU. They are valid until its next recv_checkpoint: copy them
+    into the model, as `load_state_dict` does.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class SparclTransport(CheckpointTransport):
     def send_checkpoint(
         self, dst_ranks: list[int], step: int, state_dict: Any, timeout: timedelta
     ) -> None:
-        """Copies the state, and serves it. Does not wait for receivers: they have no number here."""
+        """Copies the state, and serves it to all receivers. Does not wait for them."""
         tensors: dict[str, Any] = {}
         tree = _tree_of(state_dict, "", tensors)
         if not self._staged.takes(tensors):
@@ -97,7 +97,8 @@ def _tree_of(value: Any, path: str, tensors: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         if not all(type(key) in _PLAIN for key in value):
             raise InvalidArgumentError(f"{path or 'the state'} has keys that are not plain values")
-        return {"dict": [[key, _tree_of(each, f"{path}/{key!r}", tensors)] for key, each in value.items()]}
+        pairs = [[key, _tree_of(each, f"{path}/{key!r}", tensors)] for key, each in value.items()]
+        return {"dict": pairs}
     if type(value) in (list, tuple):
         parts = [_tree_of(each, f"{path}/{i}", tensors) for i, each in enumerate(value)]
         return {type(value).__name__: parts}

@@ -1,7 +1,7 @@
 """Checkpoint engine "sparcl" of verl.
 
-Written for verl/checkpoint_engine/base.py of March 2026 (registry, CheckpointEngine, manager) and for
-`custom_backend_module`, by which verl imports this module in each process:
+Written for verl/checkpoint_engine/base.py of March 2026 (registry, CheckpointEngine, manager) and
+for `custom_backend_module`, by which verl imports this module in each process:
 
     actor_rollout_ref.rollout.checkpoint_engine.backend=sparcl
     +actor_rollout_ref.rollout.checkpoint_engine.custom_backend_module=sparcl.engines.verl
