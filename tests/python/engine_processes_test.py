@@ -12,19 +12,21 @@ torch = pytest.importorskip("torch", reason="needs torch")
 import engine_stubs as stubs  # noqa: E402
 
 WORKER = """
-import json, sys, types
+import json, os, sys, types
 import torch.distributed as dist
 import engine_stubs as stubs
 from sparcl import engines
 
 stubs.install_vllm()
 engines.register_vllm()
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # gloo writes to standard output
 rank, file = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2)
 stubs.world.group = types.SimpleNamespace(world_size=2, cpu_group=None)
 model = stubs.trained()
 worker = stubs.Worker(model)
-print(json.dumps("ready"), flush=True)
+print(json.dumps("ready"), file=answers, flush=True)
 for line in sys.stdin:
     method, arguments = json.loads(line)
     try:
@@ -33,7 +35,7 @@ for line in sys.stdin:
     except Exception as failure:
         error = str(failure)
     state = {name: each.float().sum().item() for name, each in worker.model.weights.items()}
-    print(json.dumps([error, worker.engine.version, state]), flush=True)
+    print(json.dumps([error, worker.engine.version, state]), file=answers, flush=True)
 """
 
 
