@@ -9,7 +9,7 @@ commands   every command of a ```console block exists, as do the presets, and th
            (SPARCL: the program).
 links      every relative link leads to a file, and its #anchor to a heading of it; every page that a
            source names exists, and every file that a page names.
-names      every function, type and constant of sparcl, and every SPARCL_ name, is in the public headers, the table of settings or CMake.
+names      every function, type and constant of sparcl, and every SPARCL_ name, is in the public headers, the table of settings, CMake or python/sparcl/engines.
 messages   every text in a heading of docs/troubleshooting.md is one that a source prints, and the entries of a part ascend.
 errors     the public headers and docs/explanation/guarantees.md name the same errors as agreed, and the same as poisoning.
 """
@@ -232,6 +232,7 @@ def check_names(root):
     known = set(re.findall(r"\b(?:sparcl[A-Z]\w*|SPARCL_\w+)", code))
     known |= set(re.findall(r"`(SPARCL_\w+)`", text_of(root, "docs/reference/settings.md")))
     known |= set(re.findall(r"\bSPARCL_\w+", text_of(root, "CMakeLists.txt")))
+    known |= set(re.findall(r"\bSPARCL_ENGINES_\w+", "\n".join(texts_below(root, ("python/sparcl/engines",), (".py",)))))
     known |= set(re.findall(r"\bSPARCL_\w+", "\n".join(texts_below(root, ("tests/support", "tests/random"), (".hpp", ".cpp")))))
     faults = []
     count = 0

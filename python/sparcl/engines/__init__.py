@@ -9,10 +9,22 @@ torchft     checkpoint transport of torchft
 skyrl       weight sync strategy "sparcl" of SkyRL
 ==========  ==========================================================================
 
-docs/guides/engines.md explains them.
+:class:`Staged` and :class:`Shadow` are what they are made of. docs/guides/engines.md explains them.
 """
 
-__all__ = ["register_vllm"]
+from typing import Any
+
+__all__ = ["Shadow", "Staged", "register_vllm"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Shadow":
+        from ._shadow import Shadow as found
+    elif name == "Staged":
+        from ._staged import Staged as found
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found
 
 
 def register_vllm() -> None:

@@ -22,6 +22,11 @@ from .._errors import InvalidUsageError
 from .._running import Running, option
 
 _VERSION = re.compile(r"weight_v\d+$")
+_OPTIONS = {
+    "SPARCL_ENGINES_LISTEN": "--listen", "SPARCL_ENGINES_STORE": "--store",
+    "SPARCL_ENGINES_SECRET": "--secret", "SPARCL_ENGINES_CERTIFICATES": "--certificates",
+    "SPARCL_ENGINES_KEY": "--key", "SPARCL_ENGINES_MODEL_ID": "--model-id",
+}  # fmt: skip
 _publishers: dict[str, Running] = {}
 
 
@@ -75,9 +80,8 @@ def _start(above: str, args: Any) -> Running:
         _publishers.pop(above).close()
     _link_base(above, getattr(args, "hf_checkpoint", None))
     arguments = ["--watch", above]
-    for name in ("LISTEN", "STORE", "SECRET", "CERTIFICATES", "KEY", "MODEL_ID"):
-        value = os.environ.get(f"SPARCL_ENGINES_{name}")
-        arguments += option("--" + name.lower().replace("_", "-"), value or None)
+    for variable, name in _OPTIONS.items():
+        arguments += option(name, os.environ.get(variable) or None)
     running = _publishers[above] = Running("publish", arguments)
     return running
 
