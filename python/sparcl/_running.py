@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -19,6 +20,16 @@ from ._program import path_of_program
 from ._replication import _open
 
 _LINES = 4096  # that are kept
+# Ends the program when standard input ends, as it does with this process, also by SIGKILL.
+_UNTIL_STDIN_ENDS = """
+exec 3<&0
+"$@" </dev/null 3<&- & program=$!
+(read -r _ <&3; kill $program) >/dev/null 2>&1 & watcher=$!
+exec 3<&-
+wait $program; code=$?
+kill $watcher 2>/dev/null
+exit $code
+"""
 
 
 class Running:
@@ -37,9 +48,10 @@ class Running:
         self._said: collections.deque[str] = collections.deque(maxlen=20)
         self._changed = threading.Condition()
         self._streams = 2
+        shell = ["/bin/sh", "-c", _UNTIL_STDIN_ENDS, "sparcl"]
         self._process = subprocess.Popen(
-            [program, command, "--json", *arguments], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [*shell, program, command, "--json", *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         streams = (self._process.stdout, self._process.stderr)
         for stream, keep in zip(streams, (self._keep_line, self._keep_said)):
@@ -112,20 +124,15 @@ class Running:
     def ended(self) -> bool:
         return self._process.poll() is not None
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     def close(self) -> None:
         """Ends the program: by SIGTERM, and after 10 s by SIGKILL."""
         _open.discard(self)
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(10)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
 
 @contextlib.contextmanager

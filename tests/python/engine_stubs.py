@@ -309,7 +309,8 @@ def install_verl():
         verl__checkpoint_engine__base={
             "CheckpointEngine": CheckpointEngine,
             "CheckpointEngineRegistry": CheckpointEngineRegistry,
-        }
+        },
+        verl__utils__device={"get_device_name": lambda: "cpu"},
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 import os
+import socket
+import time
 import types
 from datetime import timedelta
 
@@ -14,6 +16,7 @@ import sparcl.engines
 
 torch = pytest.importorskip("torch", reason="needs torch")
 import engine_stubs as stubs  # noqa: E402
+from conftest import run_python  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -303,6 +306,27 @@ def test_slime_publishes_what_sglang_fetches(tmp_path, monkeypatch):
     monkeypatch.delenv("SPARCL_ENGINES_SOURCE")
     with pytest.raises(sparcl.InvalidArgumentError, match="SPARCL_ENGINES_SOURCE"):
         sglang_pull.fetch(str(host), 3)
+
+
+def test_a_process_that_is_killed_ends_its_publisher(tmp_path):
+    checkpoint(tmp_path / "sync" / "weight_v000001", 1)
+    program = """
+import os, signal, sys
+from sparcl.engines import slime
+slime.publish(None, sys.argv[1])
+print(slime.address(), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    run = run_python(program, str(tmp_path / "sync" / "weight_v000001"))
+    assert run.returncode == -9 and run.stdout, run.stderr
+    host, _, port = run.stdout.strip().rpartition(":")
+    for _ in range(1000):  # until nothing listens there
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+        except ConnectionError:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the publisher goes on")
 
 
 def test_a_checkpoint_of_the_file_system(tmp_path):

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any, Optional
 
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
+from verl.utils.device import get_device_name
 
 from .. import Comm
 from .._errors import InvalidArgumentError, RemoteError
@@ -98,7 +99,7 @@ class SparclCheckpointEngine(CheckpointEngine):
             return
         note: dict[str, Any] = {"round": self._round}
         try:
-            version = await asyncio.to_thread(self._staged.publish, weights)
+            version = self._staged.publish(weights)  # in this thread, which has its GPU
             note.update(self._staged.update_info(version))
         except BaseException as error:
             note["error"] = str(error)
@@ -111,8 +112,9 @@ class SparclCheckpointEngine(CheckpointEngine):
         given = self._shadow.changed()
         if self._hand_over != "changed":
             given = self._shadow.whole_layers(None if self._hand_over == "all" else given)
+        device = get_device_name()
         for name, tensor in given:
-            yield name, tensor
+            yield name, tensor.to(device)
         self._shadow.accept()  # not reached if the server fails: then all are passed on again
 
     def _read_note(self) -> dict[str, Any]:
