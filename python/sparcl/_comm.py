@@ -512,35 +512,35 @@ class Comm:
         Returns:
             out.
         """
-        _, out = self._all_reduce_top_k(
-            False, x, k, op=op, out=out, feedback=feedback, mode=mode, wire=wire,
-            determinism=determinism, residual=residual, reuse_threshold=reuse_threshold,
-            device_kernels=device_kernels, tensors=tensors, algorithm=algorithm, stream=stream,
+        if out is None:
+            out = like(x)
+        options = _top_k_options(
+            mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm
+        )
+        _core.all_reduce_top_k(
+            self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
+            options, stream_of(stream), False,
         )  # fmt: skip
         return out
 
-    def i_all_reduce_top_k(self, x: Any, k: int, **options: Any) -> Request:
+    def i_all_reduce_top_k(
+        self, x: Any, k: int, *, op: str = "sum", out: Any = None,
+        feedback: Optional[Feedback] = None, mode: str = "union", wire: str = "same",
+        determinism: str = "default", residual: str = "sent",
+        reuse_threshold: Optional[bool] = None, device_kernels: Optional[bool] = None,
+        tensors: Sequence[int] = (), algorithm: Optional[str] = None, stream: Any = None,
+    ) -> Request:  # fmt: skip
         """:meth:`all_reduce_top_k`, non-blocking, with the same arguments."""
-        return Request(*self._all_reduce_top_k(True, x, k, **options))
-
-    def _all_reduce_top_k(
-        self, is_async, x, k, *, op="sum", out=None, feedback=None, mode="union", wire="same",
-        determinism="default", residual="sent", reuse_threshold=None, device_kernels=None,
-        tensors=(), algorithm=None, stream=None,
-    ):  # fmt: skip
         if out is None:
             out = like(x)
-        options = _core.TopKOptions(
-            algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
-            number_of(DETERMINISM, determinism, "determinism"),
-            number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
-            toggle(device_kernels, "device_kernels"), tensors,
-        )  # fmt: skip
+        options = _top_k_options(
+            mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm
+        )
         call = _core.all_reduce_top_k(
             self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
-            options, stream_of(stream), is_async,
+            options, stream_of(stream), True,
         )  # fmt: skip
-        return call, out
+        return Request(call, out)
 
     def all_reduce_sparse(
         self, values: Any, indices: Any, count: int, *, op: str = "sum", capacity: int = 0,
@@ -621,6 +621,22 @@ class Comm:
         return _aggregate.aggregate(
             self, values, indices, count, weight, aggregator, capacity, ranks, stream
         )
+
+
+_TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
+_DEFAULT_TOP_K = _core.TopKOptions(None, 0, 0, 0, 0, 0, 0, [])
+
+
+def _top_k_options(*given: Any) -> _core.TopKOptions:
+    if given == _TOP_K_DEFAULTS:
+        return _DEFAULT_TOP_K
+    mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm = given
+    return _core.TopKOptions(
+        algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
+        number_of(DETERMINISM, determinism, "determinism"),
+        number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
+        toggle(device_kernels, "device_kernels"), tensors,
+    )  # fmt: skip
 
 
 def handle_of(wrapped: Any, argument: str) -> Any:

@@ -111,10 +111,10 @@ sparclDataType_t type_of_name(const std::string& name, const char* argument) {
 
 ArrayView::ArrayView(const nb::object& array, const char* name, Access access)
     : name_(name), access_(access), owner_(array) {
-  if (is_torch())
-    take_torch();
-  else if (PyObject_CheckBuffer(owner_.ptr()) != 0)
+  if (PyObject_CheckBuffer(owner_.ptr()) != 0)
     take_buffer();
+  else if (is_torch())
+    take_torch();
   else
     take_dlpack();
   if (!is_contiguous_ && access_ != Access::kRead)
