@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares exchanges of gradients: trains each variant on local ranks, then writes a table and a plot.
+"""Compares exchanges of gradients: trains each variant on local ranks, writes a table and a plot.
 
     compare.py --ranks 4 --seeds 1 2 --page page.md --plot plot.svg -- --epochs 6
 
@@ -31,7 +31,7 @@ def main(arguments=None):
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--counts", type=int, nargs="*", default=[2, 4, 8],
-                        help="numbers of ranks whose bytes are measured for the efficiency")  # fmt: skip
+                        help="numbers of ranks for the efficiency E(P)")  # fmt: skip
     parser.add_argument("--folder", default="runs/compare")
     parser.add_argument("--page", default="", help="Markdown; default: the terminal")
     parser.add_argument("--plot", default="", help="an image; needs matplotlib")
@@ -129,7 +129,8 @@ def losses_of(own, runs):
     steps = ends(next(iter(runs.values())))[0]["step"]
     yield f"{own.ranks} ranks, {steps} steps, seeds {', '.join(map(str, own.seeds))}."
     yield ""
-    yield "| variant | test loss | of dense | accuracy | MB sent by a rank | of a dense ring | step ms |"
+    yield ("| variant | test loss | of dense | accuracy | MB sent by a rank | of a dense ring "
+           "| step ms |")  # fmt: skip
     yield "|---|---|---|---|---|---|---|"
     for name, records in runs.items():
         last = ends(records)
@@ -150,8 +151,8 @@ def efficiency_of(costs, alone):
     if not costs:
         return
     yield ""
-    yield "Bytes that a rank sends in a step after the warm-up, and the efficiency E(P) = compute time /"
-    yield "(compute time + bytes / bandwidth): nothing overlaps, and latency is not counted."
+    yield "Bytes that a rank sends in a step after the warm-up, and the efficiency E(P) = compute"
+    yield "time / (compute time + bytes / bandwidth): nothing overlaps, and latency is not counted."
     yield f"Compute time: {alone:.2f} ms, the median step of one rank alone."
     yield ""
     columns = [f"E(P), {kind}, {link}" for link in LINKS for kind in ("dense", "top-k")]
@@ -162,7 +163,8 @@ def efficiency_of(costs, alone):
             f"{share(alone, sent[kind], bits):.2f}"
             for bits in LINKS.values() for kind in ("all", "topk")
         ]  # fmt: skip
-        yield f"| {count} | {sent['all'] / 1e3:.1f} | {sent['topk'] / 1e3:.1f} | {' | '.join(cells)} |"
+        kilobytes = [f"{sent[kind] / 1e3:.1f}" for kind in ("all", "topk")]
+        yield "| " + " | ".join([str(count), *kilobytes, *cells]) + " |"
 
 
 def share(milliseconds, sent_bytes, bits):

@@ -221,7 +221,8 @@ def aggregate(
     comm: Comm, values: Any, indices: Any, count: int, weight: float,
     aggregator: Optional[Aggregator], capacity: int, ranks: Sequence[int], stream: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    room = capacity or max(1, count if aggregator else min(count, count_of(values, "values") * comm.size))
+    likely = count if aggregator else min(count, count_of(values, "values") * comm.size)
+    room = capacity or max(1, likely)
     handle = None if aggregator is None else aggregator._handle
     while True:
         out, places = vector_like(values, room), vector_like(indices, room)

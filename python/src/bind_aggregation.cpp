@@ -84,7 +84,7 @@ nb::tuple aggregate(const nb::object& comm, const nb::object& values, const nb::
   sparclResult_t result;
   const AbortOnInterrupt guard(on);
   {
-    const nb::gil_scoped_release released;
+    const ReleasedGil released;
     result = sparclAggregate(from.data(), own, from.count(), count, weight, to.data(), all, &nnz,
                              to.count(), from.type(), &options, on,
                              reinterpret_cast<sparclStream_t>(stream));

@@ -72,7 +72,8 @@ def test_settings_come_from_defaults_then_the_file_then_flags(example, tmp_path)
 @pytest.mark.parametrize(
     "text, words",
     [("compresion: {}", "no section 'compresion'"), ("data: {nois: 1}", "data has no 'nois'"),
-     ("training: {epochs: many}", "epochs is 'many'"), ("compression: {mode: all}", "one of union")],
+     ("training: {epochs: many}", "epochs is 'many'"),
+     ("compression: {mode: all}", "one of union")],
 )  # fmt: skip
 def test_wrong_settings_are_named(example, tmp_path, text, words):
     pytest.importorskip("yaml", reason="PyYAML is not installed")

@@ -201,8 +201,8 @@ def test_states_of_other_ranks_and_models_are_refused(alone):
         train(fresh, range(1, 2))
 
 
-@pytest.mark.parametrize("bad", [{"ratio": 0}, {"ratio": 1.5}, {"momentum": 1.0}, {"clip": 0.0}, {"restart": 2.0},
-                                 {"mode": "all"}, {"wire": "int1"}])  # fmt: skip
+@pytest.mark.parametrize("bad", [{"ratio": 0}, {"ratio": 1.5}, {"momentum": 1.0}, {"restart": 2.0},
+                                 {"clip": 0.0},                                 {"mode": "all"}, {"wire": "int1"}])  # fmt: skip
 def test_wrong_options_are_named(alone, bad):
     with pytest.raises(sparcl.InvalidArgumentError, match=next(iter(bad))):
         TopKHook(alone, **bad)
@@ -264,7 +264,9 @@ def test_clip_scales_the_gradients_of_a_bucket_down():
 
     own = [[torch.cat(gradients_of(r, 0)[:2]), gradients_of(r, 0)[2]] for r in range(4)]
     bound = 0.6 / 2  # sqrt(4 ranks)
-    want = torch.cat([sum(own[r][b] * bound / own[r][b].norm() for r in range(4)) / 4 for b in (0, 1)])
+    want = torch.cat(
+        [sum(own[r][b] * bound / own[r][b].norm() for r in range(4)) / 4 for b in (0, 1)]
+    )
     for result in run_ranks(4, work):
         torch.testing.assert_close(result, want)
 

@@ -50,7 +50,8 @@ def version():
 
 @pytest.mark.skipif(not HAS_GLOO, reason="this PyTorch has no gloo")
 @pytest.mark.skipif(
-    version() < (2, 9), reason=f"FSDP2 over gloo is tested with PyTorch 2.9, this is {torch.__version__}"
+    version() < (2, 9),
+    reason=f"FSDP2 over gloo is tested with PyTorch 2.9, this is {torch.__version__}",
 )
 def test_fsdp2_averages_its_shards_over_replicas_and_dtensors_are_slices():
     run_processes(4, ["torch_programs.py", "fsdp"])

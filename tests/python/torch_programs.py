@@ -40,7 +40,7 @@ def same_on_all_ranks(value):
 
 
 def ddp(rank):
-    """Small buckets, which torch makes anew after the first step; a checkpoint; a rank that dies."""
+    """Small buckets, which torch makes anew after a step; a checkpoint; a rank that dies."""
     dist._DEFAULT_FIRST_BUCKET_BYTES = 4 * SIZE * SIZE
     comm = sparcl.Comm.from_torch(timeout=60)
 

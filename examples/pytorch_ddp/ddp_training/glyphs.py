@@ -1,7 +1,7 @@
 """Images of the size of MNIST's: ten written signs, made by the program.
 
-A class is a few strokes. An example is its class's sign, moved, stretched and turned, beside a faint
-part of another sign, in noise. Each epoch draws its examples anew, so that none is learnt by heart.
+A class is a few strokes. An example is its class's sign, moved, stretched and turned, with a faint
+one of another class, in noise. Each epoch draws its examples anew, so that none is learnt by heart.
 """
 
 import math

@@ -49,7 +49,7 @@ def make_board(folder):
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise SystemExit(
-            f"tensorboard cannot be imported ({error}): run `pip install tensorboard`, or leave out "
-            "--tensorboard"
+            f"tensorboard cannot be imported ({error}): run `pip install tensorboard`, or leave "
+            "out --tensorboard"
         ) from None
     return SummaryWriter(folder)

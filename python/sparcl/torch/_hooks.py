@@ -12,7 +12,7 @@ import torch
 from .._choices import MODE, WIRE, number_of
 from .._comm import Comm, Mask, Request
 from .._errors import Error, InvalidArgumentError
-from ._waiting import Bucket, Layout, Waiting
+from ._waiting import Bucket, Waiting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Hook:
         return hook._run(bucket)
 
     def register(self, model: Any) -> None:
-        """Registers the hook with a DistributedDataParallel model, and learns the parameters' names.
+        """Registers the hook with a DistributedDataParallel model, and learns its names.
 
         The state of a hook then belongs to names. Without this call it belongs to the order in
         which parameters first come.
@@ -175,8 +175,8 @@ class Hook:
         saved, own = (state["rank"], state["size"]), (self.comm.rank, self.comm.size)
         if strict and saved != own:
             raise InvalidArgumentError(
-                f"the state is of rank {saved[0]} of {saved[1]}, this is rank {own[0]} of {own[1]}: "
-                "load this rank's file, start without a state, or pass strict=False"
+                f"the state is of rank {saved[0]} of {saved[1]}, this is rank {own[0]} of "
+                f"{own[1]}: load this rank's file, start without a state, or pass strict=False"
             )
         self._pending = []
         self._step = int(state["step"])
@@ -312,7 +312,7 @@ class TopKHook(Hook):
             wire: type of values between ranks: "same", "bfloat16", "int8", "int4" or "int2".
             warmup: of the ratio.
             momentum: of this rank's gradients, before the selection; None: none.
-            restart: share of the momentum that ends at elements that were sent: 1 as in DGC; 0: none.
+            restart: share of the momentum that ends at sent elements: 1 as in DGC; 0: none.
                 1 stops steps into directions that are out of date, and makes steps smaller.
             clip: bound of the gradients' L2 norm: each rank scales each bucket's gradients down to
                 clip / sqrt(ranks) before anything else; None: off.

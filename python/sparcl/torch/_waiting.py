@@ -52,10 +52,11 @@ class Bucket:
         if self.feedback is None:
             self._restart_at(result != 0)
             return
-        before, after = self._residual, torch.from_numpy(self.feedback.residual)
-        after = after.to(self._velocity.device)
+        after = torch.from_numpy(self.feedback.residual).to(self._velocity.device)
         # Not sent: the residual is input + residual, as the library adds them, bit for bit.
-        total = self._velocity if before is None else self._velocity + before
+        total = self._velocity
+        if self._residual is not None:
+            total = total + self._residual.to(total.device)
         self._restart_at(after != total)
         self._residual = after
 
