@@ -19,7 +19,7 @@ VARIANTS = {
     "top-k 1 %, feedback": [],
     "top-k 1 %, no feedback": ["--no-feedback"],
     "top-k 0.1 %, feedback": ["--ratio", "0.001"],
-    "random mask 1 %, feedback": ["--method", "masked"],
+    "random mask 10 %, feedback": ["--method", "masked", "--ratio", "0.1"],
 }
 #: Bits a second of the links in the curves of efficiency.
 LINKS = {"1 Gb/s": 1e9, "10 Gb/s": 1e10}
@@ -97,15 +97,15 @@ def train(ranks, options, timeout):
 
 
 def step_costs(own, count):
-    """Bytes that a rank sends in a step, by method, of a short training with its last density."""
+    """Bytes that a rank sends in a step after the warm-up: of top-k, and of a dense ring."""
     short = ["--epochs", "1", "--train-examples", str(16 * 40 * count), "--test-examples", "512",
              "--warmup-steps", "0", "--log-steps", "20", "--batch-size", "16"]  # fmt: skip
-    costs = {}
-    for method in ("all", "topk"):
-        records = run(own, count, f"bytes-{method}-{count}", ["--method", method, *short])
-        at = {each["step"]: each["bytes_sent"] for each in records if each["kind"] == "train"}
-        costs[method] = (at[40] - at[20]) / 20
-    return costs
+    records = run(own, count, f"bytes-topk-{count}", short)
+    at = {each["step"]: each for each in records if each["kind"] == "train"}
+    return {
+        kind: (at[40][key] - at[20][key]) / 20
+        for kind, key in (("dense", "dense_bytes"), ("topk", "bytes_sent"))
+    }
 
 
 def ends(runs):
@@ -151,8 +151,9 @@ def efficiency_of(costs, alone):
     if not costs:
         return
     yield ""
-    yield "Bytes that a rank sends in a step after the warm-up, and the efficiency E(P) = compute"
-    yield "time / (compute time + bytes / bandwidth): nothing overlaps, and latency is not counted."
+    yield "Bytes that a rank sends in a step after the warm-up; dense: in a ring, 2 (P - 1) / P of all."
+    yield "The efficiency is E(P) = compute time / (compute time + bytes / bandwidth): nothing overlaps,"
+    yield "and latency is not counted."
     yield f"Compute time: {alone:.2f} ms, the median step of one rank alone."
     yield ""
     columns = [f"E(P), {kind}, {link}" for link in LINKS for kind in ("dense", "top-k")]
@@ -161,9 +162,9 @@ def efficiency_of(costs, alone):
     for count, sent in costs.items():
         cells = [
             f"{share(alone, sent[kind], bits):.2f}"
-            for bits in LINKS.values() for kind in ("all", "topk")
+            for bits in LINKS.values() for kind in ("dense", "topk")
         ]  # fmt: skip
-        kilobytes = [f"{sent[kind] / 1e3:.1f}" for kind in ("all", "topk")]
+        kilobytes = [f"{sent[kind] / 1e3:.1f}" for kind in ("dense", "topk")]
         yield "| " + " | ".join([str(count), *kilobytes, *cells]) + " |"
 
 
@@ -188,15 +189,17 @@ def plot(path, runs, efficiency, alone):
     from matplotlib import pyplot
 
     figure, (by_step, by_bytes, by_ranks) = pyplot.subplots(1, 3, figsize=(14, 4.2))
-    for name, records in runs.items():
+    ring = {each["step"]: each["dense_bytes"] for records in runs.values() for each in records[0]
+            if "dense_bytes" in each}  # fmt: skip
+    for i, (name, records) in enumerate(runs.items()):
         tests = [each for each in records[0] if each["kind"] == "test"]
-        losses = [each["loss"] for each in tests]
-        by_step.plot([each["step"] for each in tests], losses, "o-", label=name, markersize=3)
-        if "bytes_sent" in tests[0]:
-            sent = [each["bytes_sent"] / 1e6 for each in tests]
-            by_bytes.plot(sent, losses, "o-", label=name, markersize=3)
+        losses, look = [each["loss"] for each in tests], {"color": f"C{i}", "markersize": 3}
+        by_step.plot([each["step"] for each in tests], losses, "o-", label=name, **look)
+        sent = [each.get("bytes_sent", ring.get(each["step"], 0)) / 1e6 for each in tests]
+        label = name if "bytes_sent" in tests[0] else name + ", in a ring"
+        by_bytes.plot(sent, losses, "o-", label=label, **look)
     for link, bits in LINKS.items() if efficiency else ():
-        for kind, name, style in (("all", "dense", "s--"), ("topk", "top-k 1 %", "o-")):
+        for kind, name, style in (("dense", "dense", "s--"), ("topk", "top-k 1 %", "o-")):
             shares = [share(alone, each[kind], bits) for each in efficiency.values()]
             by_ranks.plot(list(efficiency), shares, style, label=f"{name}, {link}", markersize=3)
     by_step.set(xlabel="step", ylabel="test loss", yscale="log")

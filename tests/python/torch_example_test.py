@@ -106,6 +106,6 @@ def test_the_page_compares_with_dense(example):
     }))  # fmt: skip
     assert "| dense | 0.5000 (0.5000) | 1.000 | 50.00 % | - | - | 3.0 |" in page
     assert "| top-k | 0.6000 (0.6000) | 1.200 | 50.00 % | 2.0 | 4.0 % | 3.0 |" in page
-    costs = {2: {"all": 125e3, "topk": 12.5e3}}  # 1 and 0.1 ms at 1 Gb/s
+    costs = {2: {"dense": 125e3, "topk": 12.5e3}}  # 1 and 0.1 ms at 1 Gb/s
     table = list(compare.efficiency_of(costs, alone=1.0))
     assert table[-1] == "| 2 | 125.0 | 12.5 | 0.50 | 0.91 | 0.91 | 0.99 |"
