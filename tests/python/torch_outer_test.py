@@ -154,7 +154,7 @@ def test_elastic_workers_make_the_steps_of_diloco_and_may_leave():
             momentum = 0.8 * momentum + mean
             want += 0.5 * (mean + 0.8 * momentum)
             torch.testing.assert_close(root.weight.detach(), torch.full((1, 3), want))
-            want = float(root.weight[0, 0])
+            want = root.weight[0, 0].item()
             if len(updates) == 2 and updates[1] == 0.0:
                 outers.pop().close()  # the second worker leaves
                 modules.pop()
