@@ -515,8 +515,9 @@ class Comm:
         if out is None:
             out = like(x)
         options = _top_k_options(
-            mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm
-        )
+            mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
+            algorithm,
+        )  # fmt: skip
         _core.all_reduce_top_k(
             self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
             options, stream_of(stream), False,
@@ -534,8 +535,9 @@ class Comm:
         if out is None:
             out = like(x)
         options = _top_k_options(
-            mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm
-        )
+            mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
+            algorithm,
+        )  # fmt: skip
         call = _core.all_reduce_top_k(
             self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
             options, stream_of(stream), True,
@@ -635,7 +637,7 @@ def _top_k_options(*given: Any) -> _core.TopKOptions:
         algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
         number_of(DETERMINISM, determinism, "determinism"),
         number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
-        toggle(device_kernels, "device_kernels"), tensors,
+        toggle(device_kernels, "device_kernels"), [int(each) for each in tensors],
     )  # fmt: skip
 
 
