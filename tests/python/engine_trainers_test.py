@@ -91,7 +91,7 @@ class TestVerl:
         old = self.rounded()
         self.source["embed.weight"][2] += 1
 
-        def no_memory(info):
+        def no_memory(info, keep_old):
             raise MemoryError("no memory")
 
         monkeypatch.setattr(workers[0]._shadow, "_follow", no_memory)

@@ -97,33 +97,56 @@ def test_layers_are_loaded_whole(layerwise):
         assert names == ["embed.weight", *layer]
 
 
+# Of 30 or 40 rows: with 30 a subscriber does not keep the old values.
+@pytest.mark.parametrize("part", [1, 30])
 @pytest.mark.parametrize("hand_over", ["changed", "layers"])
-def test_an_engine_that_cannot_load_serves_the_version_before(layerwise, hand_over):
+def test_an_engine_that_cannot_load_serves_the_version_before(layerwise, hand_over, part):
     with Setup(workers=2, hand_over=hand_over) as engine:
         engine.trainer.send_weights()
         old = copy_of(engine.source)
-        for each in engine.source.values():
-            each[0] += 1
-        engine.workers[1].model.fail_at = "model.layers.1.norm.weight"
-        with pytest.raises(sparcl.Error, match="did not load version 2.*no room.*serves version 1"):
-            engine.trainer.send_weights()
-        assert engine.serve(1, old) and engine.client.version == "1"
-        assert engine.trainer.send_weights() == 3 and engine.serve(3, engine.source)
+        for version in (2, 3):
+            for each in engine.source.values():
+                each[:part] += 1
+            model = engine.workers[version % 2].model
+            model.fail_at, model.failures = "model.layers.1.norm.weight", 1
+            with pytest.raises(sparcl.Error, match="did not load.*no room.*serves version 1"):
+                engine.trainer.send_weights()
+            assert engine.serve(1, old) and engine.client.version == "1"
+        assert engine.trainer.send_weights() == 4 and engine.serve(4, engine.source)
+
+
+def partly(load):
+    """The second call fails before it writes."""
+    calls = []
+
+    def load_weights(weights):
+        calls.append(len(weights))
+        if len(calls) == 2:
+            raise ValueError("no room at all")
+        load(weights)
+
+    return load_weights
 
 
 def test_a_worker_that_cannot_go_back_says_so_and_takes_the_next_version(layerwise):
     with Setup(hand_over="changed") as engine:
         engine.trainer.send_weights()
         model = engine.workers[0].model
-        model.fail_at, model.failures = "embed.weight", 2
-        engine.source["embed.weight"][0] += 1
-        with pytest.raises(sparcl.Error, match="may hold parts"):
+        model.fail_at = "model.layers.1.k.weight"
+        for name in ("embed.weight", "model.layers.0.q.weight", model.fail_at):
+            engine.source[name].add_(1)
+        old = model.weights["embed.weight"].clone()
+        # The new embedding is loaded, and the old one is not loaded again.
+        model.load_weights = partly(model.load_weights)
+        with pytest.raises(sparcl.Error, match="parts of it .no room at all"):
             engine.trainer.send_weights()
+        assert not torch.equal(model.weights["embed.weight"], old)
+        engine.source["embed.weight"].copy_(old)
         assert engine.trainer.send_weights() == 3 and engine.serve(3, engine.source)
 
 
 def test_all_workers_change_or_none(layerwise, monkeypatch):
-    def no_memory(info):
+    def no_memory(info, keep_old):
         raise MemoryError("no memory for the shadow")
 
     with Setup(workers=2) as engine:
@@ -155,9 +178,14 @@ def test_a_trainer_that_was_restarted(layerwise):
         for _ in range(3):
             engine.trainer.send_weights()
         engine.trainer.shutdown()
+        old = copy_of(engine.source)
         engine.source["embed.weight"][0] += 1
         engine.trainer = engine.new_trainer()
-        assert engine.trainer.send_weights() == 1 and engine.serve(1, engine.source)
+        engine.workers[0].model.fail_at = "embed.weight"
+        with pytest.raises(sparcl.Error, match="serves version 3"):
+            engine.trainer.send_weights()
+        assert engine.serve(3, old)
+        assert engine.trainer.send_weights() == 2 and engine.serve(2, engine.source)
 
 
 def test_wrong_calls_are_named(layerwise):

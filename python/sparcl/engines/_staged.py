@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from .. import Publisher, State
-from .._errors import InvalidArgumentError
+from .._errors import InvalidArgumentError, InvalidUsageError
 
 
 class Meta(NamedTuple):
@@ -94,11 +95,15 @@ class Staged:
         return self._publisher
 
     def update_info(self, version: int) -> dict[str, Any]:
-        """What a :class:`Shadow` needs to know of a version: plain values, for JSON."""
+        """What a :class:`Shadow` needs to know of the newest version: plain values, for JSON."""
+        if self._publisher is None:
+            raise InvalidUsageError("no version is published yet: call publish first")
         metas = self.metas
+        elements = sum(math.prod(meta.shape) for meta in metas)
         return {
             "version": version,
-            "address": self._publisher.address if self._publisher else "",
+            "fraction": self._publisher.last_report.nnz_in / max(elements, 1),
+            "address": self._publisher.address,
             "names": [meta.name for meta in metas],
             "dtype_names": [meta.dtype for meta in metas],
             "shapes": [list(meta.shape) for meta in metas],

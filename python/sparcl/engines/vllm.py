@@ -43,13 +43,14 @@ class SparclInitInfo(WeightTransferInitInfo):
 
 @dataclass
 class SparclUpdateInfo(WeightTransferUpdateInfo):
-    """A version: its publisher, and the tensors of all its versions, in order."""
+    """A version: its publisher, the tensors of all its versions, and what part of them changed."""
 
     version: int
     address: str
     names: list[str]
     dtype_names: list[str]
     shapes: list[list[int]]
+    fraction: float = 1
 
 
 class SparclWeightTransferEngine(WeightTransferEngine[SparclInitInfo, SparclUpdateInfo]):
