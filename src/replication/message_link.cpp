@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "src/base/checksum.hpp"
@@ -197,6 +199,21 @@ void MessageLink::queue_chunk(const ChunkHead& chunk, Buffer bytes) {
 void MessageLink::note_queued(const Outgoing& next) {
   queued_bytes_ += next.head.size() + next.bytes.size();
   own_queued_bytes_ += next.head.size();
+}
+
+void MessageLink::finish(double seconds) {
+  const double end = net::monotonic_seconds() + seconds;
+  bool is_ended = false;
+  std::array<std::byte, 16384> unread;
+  while (flush()) {
+    if (!is_ended && events() == POLLIN) is_ended = ::shutdown(fd(), SHUT_WR) == 0;
+    pollfd entry{fd(), static_cast<short>(events() | POLLIN), 0};
+    const double left = end - net::monotonic_seconds();
+    if (left <= 0 || ::poll(&entry, 1, static_cast<int>(left * 1000) + 1) < 0) return;
+    if ((entry.revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+    const ssize_t got = ::recv(fd(), unread.data(), unread.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
+  }
 }
 
 void MessageLink::close_and_forget() {

@@ -86,6 +86,10 @@ class MessageLink {
   }
   // Sends what is queued, and goes on with a handshake. False: the other side is gone.
   bool flush();
+  // Sends what is queued, and waits until the other side has closed: at most so many seconds. To
+  // close earlier, with bytes unread, would have the system throw away what the other side has not
+  // read yet.
+  void finish(double seconds);
   // receive() has more, and poll() does not say so.
   bool has_unread() const { return socket_.has_unread(); }
   // Bytes have come since the connection began: a part of a message, or of a record of TLS, is one.

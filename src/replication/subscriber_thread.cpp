@@ -48,7 +48,7 @@ void Subscriber::serve(const net::ServiceThread::Stop& stop) {
     begin_anew(clock_.now());  // a goodbye would say that it holds what it does not
   machine_.on_turn();
   carry_out(clock_.now());
-  publisher_.leave();
+  publisher_.leave_for_good();
   parent_.leave();
   relay_.close();
 }

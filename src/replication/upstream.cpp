@@ -50,6 +50,17 @@ void Upstream::leave(bool begins_anew) {
   close();
 }
 
+// What this replica holds counts once the other side has read it.
+void Upstream::leave_for_good() {
+  constexpr double kPatience = 0.2;  // seconds; heuristic
+  if (phase_ == Phase::kReady) {
+    link_.queue(MessageType::kBye, Bye{false});
+    link_.finish(kPatience);
+    return close();
+  }
+  leave();
+}
+
 std::string Upstream::who() const {
   return fmt::format("{} {}", what(), name_.empty() ? address_ : name_);
 }

@@ -39,6 +39,7 @@ class Upstream final : public UpstreamView, public model::VersionSource {
   void part(Status why, double now);
   void close();                          // without a word to anybody
   void leave(bool begins_anew = false);  // says goodbye
+  void leave_for_good();                 // and waits a little until the other side has heard it
 
   std::uint64_t newest() const override { return newest_; }
   void offer(const model::VersionHave& have) override;

@@ -223,6 +223,24 @@ TEST(Replication, OneThatDoesNotComeToApplyHoldsNobodyUp) {
   EXPECT_TRUE(idle.model.same_as(source));
 }
 
+// What a replica held counts although it ends right after it has shown it.
+TEST(Replication, AReplicaThatEndsAtOnceCounts) {
+  Model trained(1000), served(1000);
+  sparclPublisher_t publisher = nullptr;
+  ASSERT_EQ(sparclPublisherCreate(&publisher, trained.state(), nullptr), sparclSuccess);
+  char address[64];
+  ASSERT_EQ(sparclPublisherAddress(publisher, address, sizeof address), sparclSuccess);
+  for (std::uint64_t version = 1; version <= 60; ++version) {
+    ASSERT_EQ(sparclPublish(publisher, version), sparclSuccess);
+    sparclSubscriber_t reader = nullptr;
+    ASSERT_EQ(sparclSubscriberCreate(&reader, served.state(), address, nullptr), sparclSuccess);
+    ASSERT_EQ(sparclSubscriberNext(reader, 30, nullptr), sparclSuccess);
+    ASSERT_EQ(sparclSubscriberDestroy(reader), sparclSuccess);
+    ASSERT_EQ(sparclPublisherWait(publisher, version, 1, 10), sparclSuccess) << version;
+  }
+  ASSERT_EQ(sparclPublisherDestroy(publisher), sparclSuccess);
+}
+
 TEST(Replication, APinnedReplicaStays) {
   Model source;
   Publisher publisher(source);

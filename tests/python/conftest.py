@@ -26,10 +26,11 @@ def alone():
 
 
 def run_python(program, *arguments, timeout=60, **options):
-    """Runs a program as a process of its own, with the package."""
+    """Runs a program, a text or a file, as a process of its own, with the package."""
+    what = ["-c", program] if isinstance(program, str) else [program]
     package = os.path.dirname(os.path.dirname(os.path.abspath(sparcl.__file__)))
     env = {**os.environ, "PYTHONPATH": package, **options.pop("env", {})}
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True,
+        [sys.executable, *what, *arguments], capture_output=True, text=True,
         timeout=timeout, env=env, **options,
     )  # fmt: skip

@@ -23,5 +23,7 @@ def test_a_program_runs(program, tmp_path):
     for package in ("torch", "mpi4py"):
         if re.search(rf"^(import|from) {package}|sparcl\.{package}", program, re.M):
             pytest.importorskip(package, reason=f"needs {package}")
-    run = run_python(program, cwd=tmp_path)
+    path = tmp_path / "program.py"  # processes that it spawns import it
+    path.write_text(program)
+    run = run_python(path, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
