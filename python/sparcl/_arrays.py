@@ -101,8 +101,8 @@ def name_of_type(dtype: Any) -> str:
         return text
 
 
-def view_of_address(address: int, like_array: Any, owner: Any) -> np.ndarray:
-    """A read-only NumPy array over memory that lives as long as `owner`."""
+def view_of_address(address: int, like_array: Any, owner: Any) -> tuple[np.ndarray, Any]:
+    """A read-only NumPy array over memory of `owner`, and what lives as long as the array does."""
     name = _core.type_name(like_array, "tensor")
     shape = shape_of(like_array)
     dtype = numpy_type(name)
@@ -111,7 +111,7 @@ def view_of_address(address: int, like_array: Any, owner: Any) -> np.ndarray:
     memory_owner = _Owned(memory, owner)
     array = np.asarray(memory_owner).view(dtype).reshape(shape)
     array.flags.writeable = False
-    return array
+    return array, memory_owner
 
 
 class _Owned:
@@ -123,3 +123,19 @@ class _Owned:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return dict(np.frombuffer(self._memory, np.uint8).__array_interface__)
+
+
+def place_of(array: Any) -> Any:
+    """Equal for arrays over the same memory in the same shape; None: nothing is there, or known.
+
+    Views of other shapes are not equal; the library refuses memory that is added twice.
+    """
+    if is_torch(array):
+        if array.is_meta or array.numel() == 0:
+            return None
+        strides = tuple(array.stride())
+        return (str(array.device), array.data_ptr(), tuple(array.shape), strides, str(array.dtype))
+    facts = getattr(array, "__array_interface__", None)
+    if facts is None or 0 in facts["shape"]:
+        return None
+    return ("numpy", facts["data"][0], facts["shape"], facts.get("strides"), str(array.dtype))

@@ -17,7 +17,7 @@ from ._choices import (
     COMMIT, DETERMINISM, MODE, OP, OUTSIDE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE,
     number_of, toggle,
 )  # fmt: skip
-from ._errors import BY_CODE, Error
+from ._errors import BY_CODE, Error, InvalidArgumentError
 
 if TYPE_CHECKING:
     from ._aggregate import Aggregator
@@ -173,9 +173,11 @@ class Comm:
     """A communicator: the ranks that exchange, as processes or as threads of one process.
 
     All ranks make the same collective calls in the same order. Arrays are NumPy arrays, torch
-    tensors, or other arrays with DLPack or the buffer protocol; they are not copied. Errors are
-    agreed: every rank raises the same exception, and outputs are unchanged. One thread at a time
-    uses a communicator. Ctrl-C in a call aborts the communicator, here and on the other ranks.
+    tensors, or other arrays with DLPack or the buffer protocol; they are not copied. Errors of a
+    call are agreed: every rank raises the same exception, and outputs are unchanged. An argument
+    that the package itself refuses (an unknown word, a read-only output) makes no call: call
+    :meth:`refuse` then, or the other ranks wait until their time limit. One thread at a time uses
+    a communicator. Ctrl-C in a call aborts the communicator, here and on the other ranks.
 
     Make one with :meth:`local`, :meth:`from_env`, :meth:`from_mpi`, :meth:`from_id` or
     :meth:`from_torch`.
@@ -408,6 +410,11 @@ class Comm:
     def _broadcast_update(
         self, is_async, state, version, *, root=0, algorithm=None, stream=None, **selection
     ):
+        if self._rank != root and not getattr(state, "_writeable", True):
+            raise InvalidArgumentError(
+                "the state was made with writeable=False, and the broadcast writes its tensors "
+                "on this rank: make another state of them"
+            )
         options = update_options(**selection)
         return _core.broadcast_update(
             self._comm, handle_of(state, "state"), version, root, options, algorithm,

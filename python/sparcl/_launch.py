@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
@@ -29,7 +31,7 @@ def from_env(cls: type[Comm], **options: Any) -> Comm:
     place = place_of(os.environ)
     if place.count == 1:
         return cls.local(1)[0]
-    limit = float(options.get("timeout") or _PATIENCE)
+    limit = float(options.get("timeout") or os.environ.get("SPARCL_TIMEOUT_S") or _PATIENCE)
     ready = _serve(place, limit) if place.rank == 0 else _ask(place, limit)
     return cls.from_id(ready, place.count, place.rank, **options)
 
@@ -57,36 +59,38 @@ def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
 def place_of(env: Mapping[str, str]) -> _Place:
     """Reads the variables of torchrun, mpirun or Slurm; without them: one rank alone."""
     if "RANK" in env and "WORLD_SIZE" in env:
-        port = _port(env, int(env.get("MASTER_PORT", "29500")) + 1)  # the one itself is torch's
-        host = env.get("MASTER_ADDR", "127.0.0.1")
-        job = env.get("TORCHELASTIC_RUN_ID", "") + "/" + env.get("TORCHELASTIC_RESTART_COUNT", "")
-        return _Place(_int(env, "RANK"), _int(env, "WORLD_SIZE"), host, port, job)
+        port = _int(env, "MASTER_PORT", 1, 65534, "29500") + 1  # the one itself is torch's
+        host = env.get("SPARCL_MASTER_ADDR") or env.get("MASTER_ADDR", "127.0.0.1")
+        # Not the count of restarts: agents of several nodes count their own.
+        return _place(env, "RANK", "WORLD_SIZE", host, port, env.get("TORCHELASTIC_RUN_ID", ""))
+    host = env.get("SPARCL_MASTER_ADDR") or _first_host(env, "127.0.0.1")
     if "OMPI_COMM_WORLD_RANK" in env:
         job = env.get("PMIX_NAMESPACE") or env.get("OMPI_MCA_ess_base_jobid", "")
-        host = env.get("SPARCL_MASTER_ADDR") or _first_host(env, "127.0.0.1")
-        port = _port(env, 20000 + _number_of(job) % 20000)
-        return _Place(
-            _int(env, "OMPI_COMM_WORLD_RANK"), _int(env, "OMPI_COMM_WORLD_SIZE"), host, port, job
-        )
-    if "SLURM_PROCID" in env and "SLURM_STEP_ID" in env:
+        names = "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"
+    elif "SLURM_PROCID" in env and "SLURM_STEP_ID" in env:
         job = f"{env.get('SLURM_JOB_ID', '')}.{env['SLURM_STEP_ID']}"
-        host = env.get("SPARCL_MASTER_ADDR") or _first_host(env, "127.0.0.1")
-        port = _port(env, 20000 + _number_of(job) % 20000)
-        return _Place(_int(env, "SLURM_PROCID"), _int(env, "SLURM_NTASKS"), host, port, job)
-    return _Place(0, 1, "", 0, "")
+        names = "SLURM_PROCID", "SLURM_NTASKS"
+    elif "PMI_RANK" in env and "PMI_SIZE" in env:  # mpirun of MPICH and Intel MPI
+        job, names = env.get("PMI_ID", "") and "pmi", ("PMI_RANK", "PMI_SIZE")
+    else:
+        return _Place(0, 1, "", 0, "")
+    return _place(env, *names, host, 20000 + _number_of(job) % 20000, job)
 
 
-def _int(env: Mapping[str, str], name: str) -> int:
-    try:
-        return int(env[name])
-    except (KeyError, ValueError):
-        raise InvalidArgumentError(
-            f"{name} is {env.get(name)!r}: the launcher sets it to a number"
-        ) from None
+def _place(
+    env: Mapping[str, str], rank: str, count: str, host: str, port: int, job: str
+) -> _Place:
+    size = _int(env, count, 1, 1 << 20)
+    if "SPARCL_MASTER_PORT" in env:
+        port = _int(env, "SPARCL_MASTER_PORT", 1, 65535)
+    return _Place(_int(env, rank, 0, size - 1), size, host, port, job)
 
 
-def _port(env: Mapping[str, str], default: int) -> int:
-    return _int(env, "SPARCL_MASTER_PORT") if "SPARCL_MASTER_PORT" in env else default
+def _int(env: Mapping[str, str], name: str, least: int, most: int, default: str = "") -> int:
+    text = env.get(name, default)
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise InvalidArgumentError(f"{name} is {text!r}: a number from {least} to {most} is needed")
+    return int(text)
 
 
 def _number_of(job: str) -> int:
@@ -129,28 +133,35 @@ def _serve(place: _Place, limit: float) -> bytes:
                     f"ranks {sorted(wanted)[:8]} of {place.count} did not ask rank 0 at "
                     f"{place.host}:{place.port} within {limit:g} s: were they started?"
                 )
-            listener.settimeout(min(left, 0.5))
+            listener.settimeout(min(left, 0.05))
             try:
                 peer, _ = listener.accept()
             except OSError:
                 continue
-            with peer:
-                rank = _answer(peer, place, made)
-                wanted.discard(rank)
+            # Each on a thread: one that says nothing holds nobody up.
+            threading.Thread(target=_answer, args=(peer, place, made, wanted), daemon=True).start()
     return made
 
 
-# The rank that was answered; -1: none.
-def _answer(peer: socket.socket, place: _Place, made: bytes) -> int:
-    try:
-        peer.settimeout(5)
-        asked = peer.recv(4096).decode("utf-8", "replace").split("\n")
-        if asked[:3] != ["sparcl 1", place.job, str(place.count)]:
-            return -1
+# A rank is no longer wanted once it has said that it has the id.
+def _answer(peer: socket.socket, place: _Place, made: bytes, wanted: set[int]) -> None:
+    with peer, contextlib.suppress(OSError, ValueError):
+        peer.settimeout(30)
+        asked = b""
+        while asked.count(b"\n") < 4 and len(asked) < 4096:
+            piece = peer.recv(4096)
+            if not piece:
+                return
+            asked += piece
+        lines = asked.decode("utf-8", "replace").split("\n")
+        if lines[:3] != ["sparcl 1", place.job, str(place.count)]:
+            return
+        rank = int(lines[3])
+        if not 0 < rank < place.count:
+            return
         peer.sendall(made)
-        return int(asked[3])
-    except (OSError, ValueError, IndexError):
-        return -1
+        if peer.recv(1) == b"+":
+            wanted.discard(rank)
 
 
 def _ask(place: _Place, limit: float) -> bytes:
@@ -158,12 +169,15 @@ def _ask(place: _Place, limit: float) -> bytes:
     why: Optional[Exception] = None
     while time.monotonic() < deadline:
         try:
-            with socket.create_connection((place.host, place.port), timeout=5) as peer:
+            left = max(0.1, deadline - time.monotonic())
+            with socket.create_connection((place.host, place.port), timeout=min(left, 5)) as peer:
+                peer.settimeout(min(left, 30))
                 peer.sendall(f"sparcl 1\n{place.job}\n{place.count}\n{place.rank}\n".encode())
                 got = b""
                 while len(got) < _ID_BYTES and (piece := peer.recv(_ID_BYTES - len(got))):
                     got += piece
                 if len(got) == _ID_BYTES:
+                    peer.sendall(b"+")
                     return got
                 why = ConnectionError("another job answered")
         except OSError as error:

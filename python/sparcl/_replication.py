@@ -7,13 +7,16 @@ import atexit
 import math
 import os
 import re
+import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._choices import text_path, toggle
-from ._errors import Error, InvalidArgumentError, RemoteError, TimeoutError
+from ._errors import (
+    Error, InvalidArgumentError, InvalidUsageError, RemoteError, SystemError, TimeoutError,
+)  # fmt: skip
 from ._state import State, Tensors, as_state
 
 if TYPE_CHECKING:
@@ -29,24 +32,41 @@ _PIECE = 0.2  # seconds that a thread of an awaited call waits
 
 
 def _close_all() -> None:
-    for each in list(_open):
-        try:
-            each.close()
-        except Error:
-            pass  # a thread is in a call
-    _core.end_threads()
+    try:
+        for each in list(_open):
+            try:
+                each.close()
+            except Error:
+                pass  # a thread is in a call
+    finally:
+        _core.end_threads()
 
 
 atexit.register(_close_all)
+
+
+class _Left:
+    """In place of a handle that arrays still use."""
+
+    closed = True
+
+    def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        raise InvalidUsageError("this subscriber is closed: make another one")
 
 
 class _Ended:
     """Shared by both: `with`, and the end."""
 
     _handle: Any
+    _views: Any = ()  # arrays over memory of the handle that are alive
 
     def close(self) -> None:
         """Ends it. Waits up to 2 s for a call of another thread."""
+        if len(self._views) > 0:
+            self._handle = _Left()  # ends with the last of them
         self._handle.close()
         _open.discard(self)
 
@@ -235,7 +255,10 @@ class Subscriber(_Ended):
         self._handle = _core.subscriber_create(
             self.state._state, address, options, store._store if store is not None else None
         )
-        self._names = list(self.state)
+        self._views = weakref.WeakSet()
+        self._double = options.double_buffer == 1
+        self._lock = threading.Lock()  # of waits for a version
+        self._untold: Optional[int] = None  # came while its wait was cancelled
         _open.add(self)
 
     @classmethod
@@ -267,11 +290,23 @@ class Subscriber(_Ended):
         Returns:
             The version that the tensors now hold.
         """
-        return _with_limit(self._handle.next, timeout)
+        with self._lock:
+            if self._untold is not None:
+                return self._take_untold()
+            return _with_limit(self._handle.next, timeout)
+
+    def _take_untold(self) -> int:
+        version, self._untold = self._untold, None
+        return version
+
+    def _keep_untold(self, piece: Any) -> None:
+        if not piece.cancelled() and piece.exception() is None:
+            self._untold = piece.result()
 
     async def next_async(self, timeout: Optional[float] = None) -> int:
-        """:meth:`next` as a coroutine."""
-        return await _in_pieces(timeout, self.next, (TimeoutError, RemoteError))
+        """:meth:`next` as a coroutine. A version that comes while it is cancelled is the next one."""
+        early = (TimeoutError, RemoteError, SystemError)
+        return await _in_pieces(timeout, self.next, early, self._keep_untold)
 
     def __iter__(self) -> Iterator[int]:
         """Each newer version, once the tensors hold it."""
@@ -297,14 +332,23 @@ class Subscriber(_Ended):
     def tensor(self, name: str) -> Any:
         """A NumPy array, for reading, over a tensor of the shown version.
 
-        With `double_buffer` the memory stays unchanged until the second :meth:`next` from now.
+        With `double_buffer` the memory stays unchanged until the second :meth:`next` from now, and
+        the subscriber ends when it is closed and these arrays are gone.
         """
         from ._arrays import view_of_address
 
-        if name not in self._names:
+        if name not in self.state:
             raise InvalidArgumentError(f"there is no tensor {name!r} in the state")
-        address = self._handle.tensor_address(self._names.index(name))
-        return view_of_address(address, self.state[name], self._handle)
+        number = self.state._numbers[name]
+        if number is None:
+            raise InvalidArgumentError(f"the state has several slices of {name!r}: use its arrays")
+        array = self.state[name]
+        address = self._handle.tensor_address(number)
+        if not self._double:
+            return view_of_address(address, array, array)[0]
+        view, memory = view_of_address(address, array, self._handle)
+        self._views.add(memory)
+        return view
 
     @property
     def version(self) -> int:
@@ -338,13 +382,19 @@ def _with_limit(call: Any, timeout: Optional[float]) -> int:
 
 
 # Calls `call(seconds)` in a thread until it gives something, or fails with none of `early`.
-async def _in_pieces(timeout: Optional[float], call: Any, early: tuple[type[Error], ...]) -> Any:
+async def _in_pieces(
+    timeout: Optional[float], call: Any, early: tuple[type[Error], ...], if_cancelled: Any = None
+) -> Any:
     loop = asyncio.get_running_loop()
     end = loop.time() + _seconds(timeout)
     while True:
         left = end - loop.time()
+        piece = asyncio.ensure_future(asyncio.to_thread(call, max(0.0, min(_PIECE, left))))
         try:
-            return await asyncio.to_thread(call, max(0.0, min(_PIECE, left)))
+            return await asyncio.shield(piece)
+        except asyncio.CancelledError:
+            piece.add_done_callback(if_cancelled or (lambda done: done.cancelled() or done.exception()))
+            raise
         except early:
             if left <= _PIECE:
                 raise

@@ -129,6 +129,11 @@ class Running:
         _open.discard(self)
         self._process.stdin.close()
         try:
+            # A process that was forked from this one may hold the other end of the pipe.
+            os.killpg(self._process.pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -50,10 +51,14 @@ def load_into(path: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) ->
         header.pop("__metadata__", None)
         if set(header) != set(tensors):
             raise InvalidArgumentError(f"{path} has other tensors than the arrays")
-        for name, array in tensors.items():
-            first, last = header[name]["data_offsets"]
-            with _core.Memory(array, f"tensor '{name}'", True) as memory:
+        with contextlib.ExitStack() as held:  # all are there before the first is written
+            memories = {}
+            for name, array in tensors.items():
+                memory = held.enter_context(_core.Memory(array, f"tensor '{name}'", True))
+                first, last = header[name]["data_offsets"]
                 if len(memory) != last - first:
                     raise InvalidArgumentError(f"tensor '{name}' has another size in {path}")
-                file.seek(begin + first)
+                memories[name] = memory
+            for name, memory in memories.items():
+                file.seek(begin + header[name]["data_offsets"][0])
                 file.readinto(memory)

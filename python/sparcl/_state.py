@@ -31,6 +31,8 @@ class State(Mapping):
         self._state = _core.state_create()
         self._writeable = writeable
         self._arrays: dict[str, Any] = {}
+        self._numbers: dict[str, Optional[int]] = {}  # in the C state; None: several slices
+        self._count = 0
         for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
             self.add(name, array)
 
@@ -57,14 +59,14 @@ class State(Mapping):
 
     #: Names of tensors that share the memory of another one, with its name.
     aliases: Mapping[str, str] = {}
-    #: Names in a state_dict that are no tensors, or have no elements.
+    #: Names in a state_dict that are no tensors.
     skipped: tuple[str, ...] = ()
 
     def add(self, name: str, array: Any) -> None:
         """Appends a tensor: contiguous, row-major; it stays where it is."""
         self._check_name(name)
         self._state.add(name, array, self._writeable)
-        self._arrays[name] = array
+        self._note(name, array)
 
     def add_slice(
         self, name: str, array: Any, shape: Iterable[int], begin: Iterable[int]
@@ -79,7 +81,7 @@ class State(Mapping):
         """
         self._check_name(name)
         self._state.add_slice(name, array, list(shape), list(begin), self._writeable)
-        self._arrays.setdefault(name, array)
+        self._note(name, array)
 
     def add_master(self, name: str, master: Any, dtype: Any) -> None:
         """Appends a tensor that is rounded from a float32 array at each publish.
@@ -91,7 +93,12 @@ class State(Mapping):
         """
         self._check_name(name)
         self._state.add_master(name, master, name_of_type(dtype))
-        self._arrays[name] = master
+        self._note(name, master)
+
+    def _note(self, name: str, array: Any) -> None:
+        self._numbers[name] = None if name in self._arrays else self._count
+        self._arrays.setdefault(name, array)
+        self._count += 1
 
     @staticmethod
     def _check_name(name: object) -> None:
@@ -162,5 +169,12 @@ class State(Mapping):
 
 
 def as_state(tensors: Union[State, Tensors], writeable: bool) -> State:
-    """A state as it is; a state of anything else."""
-    return tensors if isinstance(tensors, State) else State(tensors, writeable=writeable)
+    """A state as it is; a state of anything else. Refuses to write what is for reading."""
+    if not isinstance(tensors, State):
+        return State(tensors, writeable=writeable)
+    if writeable and not tensors._writeable:
+        raise InvalidArgumentError(
+            "the state was made with writeable=False, and the call writes its tensors: make "
+            "another state of them"
+        )
+    return tensors

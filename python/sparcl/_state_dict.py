@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _core
-from ._arrays import is_torch
+from ._arrays import is_torch, place_of
 from ._errors import InvalidArgumentError
 from ._state import State
 
@@ -27,8 +27,13 @@ def make_state(
         if not _is_array(tensor):
             skipped.append(name)
             continue
-        owner = owners.setdefault(_place_of(tensor) or (name,), name)
+        local = getattr(tensor, "_local_tensor", tensor)
+        owner = owners.setdefault(place_of(local) or (name,), name)
         if owner != name:
+            if name in masters:
+                raise InvalidArgumentError(
+                    f"masters has {name!r}, which is tied to {owner!r}: name the master {owner!r}"
+                )
             aliases[name] = owner
         elif name in masters:
             _add_master(state, name, tensor, masters[name])
@@ -44,21 +49,11 @@ def _is_array(value: Any) -> bool:
     return is_torch(value) or hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__")
 
 
-# What tied tensors have in common; None: unknown. Views of other shapes are no ties: the library
-# refuses memory that is added twice.
-def _place_of(tensor: Any) -> Any:
-    local = getattr(tensor, "_local_tensor", tensor)
-    if is_torch(local):
-        if local.is_meta or local.numel() == 0:
-            return None
-        return (str(local.device), local.data_ptr(), tuple(local.shape), str(local.dtype))
-    facts = getattr(local, "__array_interface__", None)
-    if facts is None or 0 in facts["shape"]:
-        return None
-    return ("numpy", facts["data"][0], facts["shape"], str(local.dtype))
-
-
 def _add_master(state: State, name: str, tensor: Any, master: Any) -> None:
+    if hasattr(tensor, "_local_tensor") or hasattr(master, "_local_tensor"):
+        raise InvalidArgumentError(
+            f"tensor '{name}' is a DTensor, and slices have no masters: publish the rounded parts"
+        )
     if tuple(tensor.shape) != tuple(master.shape):
         raise InvalidArgumentError(
             f"master of tensor '{name}' has the shape {tuple(master.shape)}, the tensor "

@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 from . import _core
 from ._choices import CHAIN, number_of, text_path
 from ._errors import CorruptError, InvalidArgumentError
+from ._arrays import place_of
 from ._state import State, Tensors, as_state
 
 Path = Union[str, os.PathLike[str]]
@@ -51,14 +52,14 @@ class Store:
         options.trust_threshold = trust_threshold
         options.chain = number_of(CHAIN, chain, "chain")
         self._store = _core.store_open(url, options)
-        self._states: dict[int, tuple[Any, State]] = {}
+        self._states: dict[bool, tuple[Any, State]] = {}  # by whether it is written
         self._url = url
 
     def publish(self, state: Union[State, Tensors], version: Optional[int] = None) -> int:
         """Publishes the state's present bytes. Returns when all readers can restore the version.
 
         Args:
-            state: a :class:`State`, or the same dict of tensors each time.
+            state: a :class:`State`, or tensors by name; the same arrays each time.
             version: larger than the newest one; None: the next one.
 
         Returns:
@@ -76,8 +77,8 @@ class Store:
         """Writes a version into the state's tensors, which may be some, or slices, of the model's.
 
         Args:
-            state: a :class:`State`, or the same dict of tensors each time: then only what is newer
-                is read.
+            state: a :class:`State`, or tensors by name. If they are the same arrays each time, only
+                what is newer is read.
             version: 0: the newest.
 
         Returns:
@@ -85,16 +86,16 @@ class Store:
         """
         return self._store.restore(self._as_state(state, writeable=True)._state, version)
 
-    # A dict keeps its state, which knows what the tensors hold.
+    # Of the same arrays as before the state is kept, which knows what they hold.
     def _as_state(self, tensors: Union[State, Tensors], writeable: bool) -> State:
         if isinstance(tensors, State):
-            return tensors
-        kept = self._states.get(id(tensors))
-        if kept is not None and kept[0] is tensors and _same_arrays(kept[1], tensors):
-            return kept[1]
-        made = as_state(tensors, writeable)
-        self._states[id(tensors)] = (tensors, made)
-        return made
+            return as_state(tensors, writeable)
+        pairs = list(tensors.items() if hasattr(tensors, "items") else tensors)
+        places = [(name, place_of(array) or id(array)) for name, array in pairs]
+        kept = self._states.get(writeable)
+        if kept is None or kept[0] != places:
+            self._states[writeable] = kept = (places, State(pairs, writeable=writeable))
+        return kept[1]
 
     def list(self) -> list[_core.StoreVersion]:
         """All versions that the store has, ascending."""
@@ -151,9 +152,3 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<sparcl.Store {self._url}>"
-
-
-def _same_arrays(state: State, tensors: Tensors) -> bool:
-    pairs = tensors.items() if hasattr(tensors, "items") else tensors
-    pairs = list(pairs)
-    return len(pairs) == len(state) and all(state.get(name) is array for name, array in pairs)

@@ -125,24 +125,6 @@ ArrayView::ArrayView(const nb::object& array, const char* name, Access access)
     refuse("is read-only, and the call writes it: pass a writeable array, such as x.copy()");
 }
 
-ArrayView::ArrayView(ArrayView&& other) noexcept
-    : name_(other.name_),
-      access_(other.access_),
-      owner_(std::move(other.owner_)),
-      buffer_(std::exchange(other.buffer_, Py_buffer{})),
-      data_(other.data_),
-      count_(other.count_),
-      item_(other.item_),
-      type_(other.type_),
-      shape_(std::move(other.shape_)),
-      is_on_device_(other.is_on_device_),
-      is_contiguous_(other.is_contiguous_),
-      is_read_only_(other.is_read_only_) {}
-
-ArrayView::~ArrayView() {
-  if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
-}
-
 void ArrayView::refuse(const std::string& why) const {
   const std::string text = std::string(name_) + " " + why;
   raise(sparclInvalidArgument, nb::cast(text));
@@ -181,8 +163,7 @@ bool ArrayView::is_numpy() const {
 
 // Bytes, memoryview, array.array, ctypes, and NumPy's own types.
 void ArrayView::take_buffer() {
-  if (PyObject_GetBuffer(owner_.ptr(), &buffer_, PyBUF_FULL_RO) != 0) {
-    buffer_.obj = nullptr;
+  if (!buffer_.take(owner_)) {
     PyErr_Clear();
     if (is_numpy()) return take_numpy();
     refuse(
@@ -190,22 +171,22 @@ void ArrayView::take_buffer() {
         "with DLPack or the buffer protocol, not " +
         python_type(owner_));
   }
-  const char* format = buffer_.format == nullptr ? "B" : buffer_.format;
-  const TypeRow* row = find_format(format, buffer_.itemsize);
+  const Py_buffer& buffer = buffer_.get();
+  const char* format = buffer.format == nullptr ? "B" : buffer.format;
+  const TypeRow* row = find_format(format, buffer.itemsize);
   if (row == nullptr)
     refuse("has elements of the type '" + std::string(format) + "': the types are " +
            known_names() + ", in the byte order of this machine");
   type_ = row->type;
-  item_ = buffer_.itemsize;
-  data_ = buffer_.buf;
-  is_read_only_ = buffer_.readonly != 0;
-  shape_.assign(buffer_.shape, buffer_.shape + buffer_.ndim);
+  item_ = buffer.itemsize;
+  data_ = buffer.buf;
+  is_read_only_ = buffer.readonly != 0;
+  shape_.assign(buffer.shape, buffer.shape + buffer.ndim);
   count_elements();
-  is_contiguous_ = PyBuffer_IsContiguous(&buffer_, 'C') != 0;
+  is_contiguous_ = PyBuffer_IsContiguous(&buffer, 'C') != 0;
   if (is_contiguous_ || access_ != Access::kRead) return;
   const nb::object copy = nb::module_::import_("numpy").attr("ascontiguousarray")(owner_);
-  PyBuffer_Release(&buffer_);
-  buffer_.obj = nullptr;
+  buffer_.release();
   owner_ = copy;
   take_buffer();
 }
@@ -293,8 +274,11 @@ void ArrayView::take_dlpack() {
   }
   count_elements();
   if (count_ == 0) is_contiguous_ = true;
-  if (!is_contiguous_ && access_ == Access::kRead && !is_on_device_) {
-    owner_ = nb::module_::import_("numpy").attr("ascontiguousarray")(owner_);
+  if (!is_contiguous_ && access_ == Access::kRead && is_on_device_)
+    refuse("is not contiguous, and in device memory: pass a contiguous copy of it");
+  if (!is_contiguous_ && access_ == Access::kRead) {
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    owner_ = numpy.attr("ascontiguousarray")(numpy.attr("from_dlpack")(owner_));
     is_contiguous_ = true;
     take_buffer();
     return;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sparcl/sparcl.h"
@@ -20,14 +21,36 @@ enum class Access {
   kWrite,     // an output: what is read-only or not contiguous is refused
 };
 
+// A buffer of Python, given back at the end.
+class HeldBuffer {
+ public:
+  HeldBuffer() = default;
+  HeldBuffer(HeldBuffer&& other) noexcept : buffer_(std::exchange(other.buffer_, Py_buffer{})) {}
+  HeldBuffer& operator=(HeldBuffer&&) = delete;
+  ~HeldBuffer() { release(); }
+  // False: a Python exception is set.
+  bool take(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_FULL_RO) == 0) return true;
+    buffer_.obj = nullptr;
+    return false;
+  }
+  void release() {
+    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+    buffer_.obj = nullptr;
+  }
+  const Py_buffer& get() const { return buffer_; }
+
+ private:
+  Py_buffer buffer_{};
+};
+
 // Contiguous memory of an array, row-major. The array lives as long as the view.
 class ArrayView {
  public:
   // name: of the argument, for errors.
   ArrayView(const nb::object& array, const char* name, Access access);
-  ArrayView(ArrayView&& other) noexcept;
+  ArrayView(ArrayView&&) noexcept = default;
   ArrayView& operator=(ArrayView&&) = delete;
-  ~ArrayView();
 
   void* data() const { return data_; }
   std::size_t count() const { return count_; }
@@ -52,7 +75,7 @@ class ArrayView {
   const char* name_;
   Access access_;
   nb::object owner_;
-  Py_buffer buffer_{};  // buffer_.obj: nullptr: there is none
+  HeldBuffer buffer_;
   void* data_ = nullptr;
   std::size_t count_ = 0;
   std::int64_t item_ = 0;  // bytes of an element

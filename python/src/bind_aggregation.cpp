@@ -38,13 +38,13 @@ Aggregator* make_aggregator(std::size_t count, const sparclAggregatorOptions_t& 
 
 Aggregator* load_aggregator(const std::string& path) {
   sparclAggregator_t aggregator = nullptr;
-  run_released([&] { return sparclAggregatorLoad(&aggregator, path.c_str()); });
+  run_released([&] { return sparclAggregatorLoad(&aggregator, c_text(path)); });
   return new Aggregator(aggregator, "aggregator");
 }
 
 void save_aggregator(const Aggregator& aggregator, const std::string& path) {
   run_released(
-      [&, handle = aggregator.get()] { return sparclAggregatorSave(handle, path.c_str()); });
+      [&, handle = aggregator.get()] { return sparclAggregatorSave(handle, c_text(path)); });
 }
 
 sparclAggregatorStats_t aggregator_stats(const Aggregator& aggregator) {

@@ -25,17 +25,21 @@ class Request {
 
   // Whether the call is over; raises what it failed with.
   bool test() {
-    if (call_->request == nullptr) return true;
+    if (call_->request == nullptr) return raise_again(), true;
     int done = 0;
     sparclResult_t result;
     {
       const ReleasedGil released;
       result = sparclTest(&call_->request, &done, &report_);
     }
-    return finish(result, done != 0 || call_->request == nullptr);
+    const bool is_over = done != 0 || call_->request == nullptr;
+    note(result, is_over);
+    if (failed_) raise_again();
+    check(result);
+    return is_over;
   }
   void wait() {
-    if (call_->request == nullptr) return;
+    if (call_->request == nullptr) return raise_again();
     Comm& comm = nb::cast<Comm&>(comm_);
     const sparclComm_t handle = comm.is_closed() ? nullptr : comm.get();
     sparclResult_t result;
@@ -44,22 +48,27 @@ class Request {
       const ReleasedGil released;
       result = sparclWait(&call_->request, &report_);
     }
+    note(result, call_->request == nullptr);
     guard.raise_if_interrupted();
-    finish(result, call_->request == nullptr);
+    if (failed_) raise_again();
+    check(result);
   }
   bool is_done() const { return call_->request == nullptr; }
   std::size_t nnz() const { return call_->nnz; }
   const sparclReport_t& report() const { return report_; }
 
  private:
-  bool finish(sparclResult_t result, bool is_over) {
-    if (is_over) {
-      call_->views.clear();
-      call_->objects.clear();
-    }
-    check(result);
-    return is_over;
+  // What the call failed with is raised each time.
+  void note(sparclResult_t result, bool is_over) {
+    if (!is_over) return;
+    call_->views.clear();
+    call_->objects.clear();
+    if (result != sparclSuccess) failed_.emplace(result, last_error(result));
   }
+  void raise_again() const {
+    if (failed_) raise(failed_->first, failed_->second);
+  }
+  std::optional<std::pair<sparclResult_t, nb::object>> failed_;
   nb::object comm_;
   std::unique_ptr<InFlight> call_;
   sparclReport_t report_ = SPARCL_REPORT_INITIALIZER;

@@ -53,10 +53,14 @@ Comm* make_from_id(int ranks, const nb::bytes& bytes, int rank, const Config& co
     raise(sparclInvalidArgument, nb::cast(text));
   }
   std::memcpy(id.internal, bytes.c_str(), sizeof id.internal);
-  const sparclConfig_t options = config.c();
-  sparclComm_t comm = nullptr;
-  run_released([&] { return sparclCommInitRank(&comm, ranks, id, rank, &options); });
-  return new Comm(comm);
+  const auto comm = std::make_shared<sparclComm_t>(nullptr);
+  run_aside(
+      [=] {
+        const sparclConfig_t options = config.c();
+        return sparclCommInitRank(comm.get(), ranks, id, rank, &options);
+      },
+      [=] { sparclCommDestroy(*comm); });
+  return new Comm(*comm);
 }
 
 // library: path of libsparcl_mpi; handle: address of an MPI_Comm of that MPI.

@@ -86,7 +86,7 @@ Worker* make_worker(const nb::object& state, const std::string& address,
   options.relay = static_cast<sparclToggle_t>(given.relay);
   const sparclState_t weights = nb::cast<State&>(state).get();
   sparclWorker_t worker = nullptr;
-  run_released([&] { return sparclWorkerCreate(&worker, weights, address.c_str(), &options); });
+  run_released([&] { return sparclWorkerCreate(&worker, weights, c_text(address), &options); });
   auto* const made = new Worker(worker, "worker");
   made->keep(state);
   return made;

@@ -1,8 +1,10 @@
 // Checkpoints and deltas on disk.
 
+#include <cxxabi.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include "python/src/python_handles.hpp"
 
@@ -44,12 +46,18 @@ class Progress {
     void restore() { PyErr_Restore(type, value, trace); }
   };
 
-  static sparclResult_t on_progress(std::uint64_t done, std::uint64_t total, void* arg) {
+  // CPython before 3.14 ends a thread in Python's code by unwinding, when the interpreter ends.
+  static sparclResult_t on_progress(std::uint64_t done, std::uint64_t total, void* arg) try {
+    return tell(done, total, arg);
+  } catch (const abi::__forced_unwind&) {
+    for (;;) ::pause();
+  }
+  static sparclResult_t tell(std::uint64_t done, std::uint64_t total, void* arg) {
     auto& self = *static_cast<Progress*>(arg);
     const unsigned now = interrupts();
     if (self.callback_.is_none() && now == self.seen_) return sparclSuccess;
     self.seen_ = now;
-    const nb::gil_scoped_acquire held;
+    const HeldGil held;
     if (PyErr_CheckSignals() == 0 && self.callback_.is_none()) return sparclSuccess;
     if (PyErr_Occurred() == nullptr) {
       PyObject* const answer =
@@ -64,7 +72,7 @@ class Progress {
   }
   static void on_note(sparclFileNoteKind_t kind, const char* name, void* arg) {
     auto& self = *static_cast<Progress*>(arg);
-    const nb::gil_scoped_acquire held;
+    const HeldGil held;
     self.notes_.append(nb::make_tuple(
         static_cast<int>(kind),
         nb::steal(PyUnicode_DecodeUTF8(name, static_cast<Py_ssize_t>(strlen(name)), "replace"))));
@@ -191,13 +199,16 @@ nb::object file_verify_signature(const std::string& path, const std::string& tru
   });
 }
 
-sparclFileAdvice_t file_advise(const std::string& first, const std::string& second,
-                               double link_gbit, int ranks) {
+nb::object file_advise(const std::string& first, const std::string& second, double link_gbit,
+                       int ranks) {
   sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
-  run_released([&] {
-    return sparclFileAdvise(c_text(first), c_text(second), link_gbit, ranks, nullptr, &advice);
+  sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
+  Progress progress{nb::none()};
+  progress.attach(options);
+  progress.run([&](sparclFileReport_t*) {
+    return sparclFileAdvise(c_text(first), c_text(second), link_gbit, ranks, &options, &advice);
   });
-  return advice;
+  return nb::cast(advice);
 }
 
 nb::list modes_of(const sparclFileAdvice_t& advice) {

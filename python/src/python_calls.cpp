@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "python/src/python_handles.hpp"
@@ -80,24 +82,79 @@ InterruptWatch* watch = nullptr;
 
 void make_watch() { watch = new InterruptWatch; }
 
+unsigned long main_thread = 0;
+
 bool is_main_thread() {
-  static const unsigned long main = [] {
+  if (main_thread == 0) {
     const nb::object thread = nb::module_::import_("threading").attr("main_thread")();
-    return nb::cast<unsigned long>(thread.attr("ident"));
-  }();
-  return PyThread_get_thread_ident() == main;
+    main_thread = nb::cast<unsigned long>(thread.attr("ident"));
+  }
+  return PyThread_get_thread_ident() == main_thread;
+}
+
+void begin_in_child() {
+  make_watch();
+  main_thread = 0;
+}
+
+// Keeps a thread that came back too late.
+void stay_if_ending() {
+  coming_back.fetch_add(1);
+  if (!is_ending.load() || ::pthread_equal(::pthread_self(), ending_thread)) return;
+  coming_back.fetch_sub(1);
+  for (;;) ::pause();
 }
 
 }  // namespace
 
 ReleasedGil::~ReleasedGil() {
-  coming_back.fetch_add(1);
-  if (is_ending.load() && !::pthread_equal(::pthread_self(), ending_thread)) {
-    coming_back.fetch_sub(1);
-    for (;;) ::pause();
-  }
+  stay_if_ending();
   PyEval_RestoreThread(thread_);
   coming_back.fetch_sub(1);
+}
+
+HeldGil::HeldGil() {
+  stay_if_ending();
+  state_ = PyGILState_Ensure();
+  coming_back.fetch_sub(1);
+}
+
+void run_aside(std::function<sparclResult_t()> call, std::function<void()> undo) {
+  struct Aside {
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool is_over = false, is_left = false;
+    sparclResult_t result = sparclSuccess;
+    std::string text;
+  };
+  const auto aside = std::make_shared<Aside>();
+  std::thread([aside, call = std::move(call), undo = std::move(undo)] {
+    const sparclResult_t result = call();
+    std::string text = sparclGetLastError(nullptr);
+    const std::lock_guard lock(aside->mutex);
+    aside->result = result;
+    aside->text = std::move(text);
+    aside->is_over = true;
+    if (aside->is_left && result == sparclSuccess) undo();
+    aside->ended.notify_all();
+  }).detach();
+  for (bool is_over = false; !is_over;) {
+    {
+      const ReleasedGil released;
+      std::unique_lock lock(aside->mutex);
+      is_over = aside->ended.wait_for(lock, std::chrono::milliseconds(50),
+                                      [&] { return aside->is_over; });
+    }
+    if (is_over || PyErr_CheckSignals() == 0) continue;
+    const std::lock_guard lock(aside->mutex);
+    aside->is_left = true;
+    if (aside->is_over && aside->result == sparclSuccess) undo();
+    throw nb::python_error();
+  }
+  if (aside->result != sparclSuccess)
+    raise(aside->result,
+          nb::steal(PyUnicode_DecodeUTF8(aside->text.data(),
+                                         static_cast<Py_ssize_t>(aside->text.size()), "replace")));
 }
 
 void end_threads() {
@@ -126,9 +183,11 @@ void watch_interrupts() {
 AbortOnInterrupt::AbortOnInterrupt(sparclComm_t comm)
     : is_watched_(is_main_thread()), seen_(interrupts()) {
   if (!is_watched_) return;
-  static const int forked = pthread_atfork(nullptr, nullptr, make_watch);
+  static const int forked = pthread_atfork(nullptr, nullptr, begin_in_child);
   if (watch == nullptr || forked != 0) make_watch();
   watch_interrupts();
+  seen_ = interrupts();
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();  // one that came before
   watch->begin(comm, seen_);
 }
 
@@ -163,12 +222,14 @@ const char* c_text(const std::string& text) {
 }
 
 void check(sparclResult_t result, sparclComm_t comm) {
-  if (result == sparclSuccess) return;
+  if (result != sparclSuccess) raise(result, last_error(result, comm));
+}
+
+nb::object last_error(sparclResult_t result, sparclComm_t comm) {
   const char* text = sparclGetLastError(comm);
   if (*text == '\0') text = sparclGetErrorString(result);
   // Names in a text need not be UTF-8.
-  raise(result,
-        nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace")));
+  return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
 }
 
 }  // namespace sparcl::python

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <functional>
 #include <utility>
 
 #include "sparcl/sparcl.h"
@@ -14,6 +15,7 @@ namespace nb = nanobind;
 // Raises the exception of `result` with the library's text, unless it is success. Call it on the
 // thread that made the call.
 void check(sparclResult_t result, sparclComm_t comm = nullptr);
+nb::object last_error(sparclResult_t result, sparclComm_t comm = nullptr);  // its text
 [[noreturn]] void raise(sparclResult_t result, const nb::object& text);
 [[noreturn]] void raise_type_error(const nb::object& text);
 
@@ -28,6 +30,18 @@ class ReleasedGil {
 
  private:
   PyThreadState* thread_;
+};
+
+// Has the GIL in a thread of the library's call; likewise.
+class HeldGil {
+ public:
+  HeldGil();
+  ~HeldGil() { PyGILState_Release(state_); }
+  HeldGil(const HeldGil&) = delete;
+  HeldGil& operator=(const HeldGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
 };
 
 // From now on threads stay where they released the GIL. By atexit.
@@ -61,6 +75,10 @@ void run_blocking(sparclComm_t comm, Call&& call) {
   guard.raise_if_interrupted();
   check(result, comm);
 }
+
+// Runs a call that cannot be ended from outside, in a thread of its own: Ctrl-C leaves it behind.
+// undo(): what is done then with its success. Both live as long as the thread.
+void run_aside(std::function<sparclResult_t()> call, std::function<void()> undo);
 
 // Runs a call that cannot be ended from outside.
 template <class Call>

@@ -24,11 +24,7 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   // Errors are lost: who wants to know them calls close().
-  ~Handle() {
-    if (handle_ == nullptr) return;
-    const ReleasedGil released;
-    Destroy(handle_);
-  }
+  ~Handle() { destroy(); }
   T get() const {
     if (handle_ != nullptr) return handle_;
     const std::string text = "this " + std::string(kind_) + " is closed: make another one";
@@ -47,6 +43,13 @@ class Handle {
   void keep(nb::object object) { kept_.push_back(std::move(object)); }
   void keep(ArrayView view) { views_.push_back(std::move(view)); }
   const std::vector<ArrayView>& views() const { return views_; }
+
+ protected:
+  void destroy() {
+    if (handle_ == nullptr) return;
+    const ReleasedGil released;
+    Destroy(std::exchange(handle_, nullptr));
+  }
 
  private:
   T handle_;
@@ -75,12 +78,19 @@ struct InFlight {
 class Comm : public Handle<sparclComm_t, sparclCommDestroy> {
  public:
   explicit Comm(sparclComm_t comm) : Handle(comm, "communicator") {}
+  ~Comm() {  // the calls of requests end before their arrays do
+    destroy();
+    drop_ended_orphans();
+  }
   // Keeps what a request uses whose Python object is gone, until the call is over.
   void adopt(std::unique_ptr<InFlight> call) { orphans_.push_back(std::move(call)); }
   void drop_ended_orphans() {
     std::erase_if(orphans_, [](const std::unique_ptr<InFlight>& each) {
       int done = 0;
-      sparclTest(&each->request, &done, nullptr);
+      {
+        const ReleasedGil released;
+        sparclTest(&each->request, &done, nullptr);
+      }
       return done != 0 || each->request == nullptr;
     });
   }

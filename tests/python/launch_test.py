@@ -82,7 +82,32 @@ def test_ranks_that_are_missing_are_named():
     run = run_python("import sparcl; sparcl.Comm.from_env(timeout=0.5)", env=env)
     assert "did not reach rank 0" in run.stderr and "SPARCL_MASTER_ADDR" in run.stderr
     env["RANK"] = "first"
-    assert "RANK is 'first'" in run_python("import sparcl; sparcl.Comm.from_env()", env=env).stderr
+    assert "RANK is 'first': a number from 0 to 1" in run_python("import sparcl; sparcl.Comm.from_env()", env=env).stderr
+
+
+def test_a_connection_that_says_nothing_holds_nobody_up():
+    place = _launch._Place(0, 2, "127.0.0.1", free_port(), "mine")
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        served = threads.submit(_launch._serve, place, 20)
+        silent = []
+        for _ in range(3):
+            while True:
+                try:
+                    silent.append(socket.create_connection((place.host, place.port)))
+                    break
+                except ConnectionRefusedError:
+                    pass
+        # One that asks and ends before it has the id is still wanted.
+        silent[0].sendall(b"sparcl 1\nmine\n2\n1\n")
+        silent[0].close()
+        assert _launch._ask(place._replace(rank=1), 5) == served.result(timeout=5)
+        for each in silent:
+            each.close()
+
+
+def test_mpichs_variables():
+    place = _launch.place_of({"PMI_RANK": "1", "PMI_SIZE": "3"})
+    assert (place.rank, place.count) == (1, 3)
 
 
 def test_another_job_is_not_answered():

@@ -220,3 +220,68 @@ def test_the_interpreter_goes_on_while_a_call_waits():
     comms[1].all_reduce_top_k(np.ones(3), 3)
     thread.join()
     assert result[0].sum() == 6
+
+
+def test_ctrl_c_ends_a_meeting():
+    code, _, err, seconds = interrupted(
+        PREFIX
+        + """
+print("ready", flush=True)
+sparcl.Comm.from_id(sparcl.unique_id(), 2, 0, timeout=30)
+"""
+    )
+    assert code == -signal.SIGINT and "KeyboardInterrupt" in err and seconds < 10, err
+
+
+def test_a_thread_in_a_callback_does_not_abort_the_end(tmp_path):
+    run = run_python(
+        PREFIX
+        + f"""
+import threading
+def slow(done, all): time.sleep(0.05)
+big = {{"w": np.zeros(1 << 20, np.float32)}}
+work = lambda: sparcl.diff(big, {{"w": np.ones(1 << 20, np.float32)}}, {str(tmp_path / "d")!r}, on_progress=slow)
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.4)
+print("end")
+"""
+    )
+    assert (run.returncode, run.stdout) == (0, "end\n"), run.stderr
+
+
+def test_what_a_request_failed_with_is_raised_each_time():
+    comms = sparcl.Comm.local(2)
+    call = comms[0].i_all_reduce_top_k(np.ones(3), 1)
+    comms[1].close()
+    for _ in range(2):
+        with pytest.raises(sparcl.RemoteError):
+            call.wait()
+        with pytest.raises(sparcl.RemoteError):
+            call.test()
+
+
+def test_arrays_of_a_subscriber_outlive_it():
+    trained = {"a": np.arange(6.0), "b": np.ones(4)}
+    with sparcl.Publisher(trained) as publisher:
+        publisher.publish()
+        for double in (False, True):
+            served = {name: np.zeros_like(each) for name, each in trained.items()}
+            with sparcl.Subscriber(served, publisher.address, double_buffer=double) as subscriber:
+                subscriber.next(10)
+                shown = subscriber.tensor("a")
+            with pytest.raises(sparcl.InvalidUsageError, match="closed"):
+                subscriber.next(1)
+            del subscriber, served
+            gc.collect()
+            assert shown.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_refused_array_is_let_go():
+    buffer = bytearray(40)
+    alone = sparcl.Comm.local(1)[0]
+    with pytest.raises(sparcl.InvalidArgumentError):
+        alone.all_reduce_top_k(np.ones(3), 1, out=memoryview(buffer).cast("f")[::2])
+    with pytest.raises(sparcl.InvalidArgumentError):
+        alone.all_reduce_top_k(memoryview(buffer).cast("f").toreadonly(), 1, out=memoryview(buffer).cast("f")[::2])
+    gc.collect()
+    buffer.extend(b"more")
