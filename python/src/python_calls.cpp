@@ -173,6 +173,10 @@ void watch_interrupts() {
   const bool is_ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_interrupt;
   const bool is_plain = (now.sa_flags & SA_SIGINFO) == 0;
   if (is_ours || (is_plain && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN))) return;
+  // Python's is always the same. Over another one, which may pass signals on to ours, nothing is
+  // put.
+  static const auto pythons = now.sa_handler;
+  if (now.sa_handler != pythons) return;
   before = now;
   struct sigaction ours = now;
   ours.sa_sigaction = on_interrupt;
