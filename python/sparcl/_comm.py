@@ -173,8 +173,11 @@ class Comm:
     """A communicator: the ranks that exchange, as processes or as threads of one process.
 
     All ranks make the same collective calls in the same order. Arrays are NumPy arrays, torch
-    tensors, or other arrays with DLPack or the buffer protocol; they are not copied. Errors of a
-    call are agreed: every rank raises the same exception, and outputs are unchanged. An argument
+    tensors, or other arrays with DLPack or the buffer protocol; contiguous ones
+    are passed without a copy. Argument,
+    usage and data errors of a call are agreed: every rank raises the same exception, and outputs
+    are unchanged. After :class:`TimeoutError`, :class:`RemoteError` or :class:`SystemError` the
+    communicator is poisoned, and outputs may be partially written. An argument
     that the package itself refuses (an unknown word, a read-only output) makes no call: call
     :meth:`refuse` then, or the other ranks wait until their time limit. One thread at a time uses
     a communicator. Ctrl-C in a call aborts the communicator, here and on the other ranks.
@@ -212,9 +215,11 @@ class Comm:
             rank: 0 to count - 1, each once.
             transport: "ucx", "loopback" or "auto"; None: the variable SPARCL_TRANSPORT.
             timeout: seconds to wait for a live but late peer; 0: SPARCL_TIMEOUT_S, else 600.
-            liveness: seconds after which a silent peer counts as stopped.
-            verify: "off", "touched" or "full": checks of what an update is for.
-            determinism: of sums: "runs" or "canonical".
+            liveness: seconds after which a silent peer counts as stopped; 0: SPARCL_LIVENESS_S.
+            verify: what each rank checks of its base: "off", "touched" (old values at changed
+                positions) or "full" (a hash of the whole state).
+            determinism: of sums: "runs" (run-to-run reproducible), "canonical" (also across
+                algorithms and transports) or "fast" (today the same as "runs").
             threads: that encode and apply, with the caller's.
             heartbeat: whether dead peers are noticed without a call.
         """

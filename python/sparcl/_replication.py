@@ -107,7 +107,7 @@ class Publisher(_Ended):
             queue: versions that are kept for late subscribers; 0: 64.
             peer_bytes: memory that connections may take; 0: twice the model's bytes.
             secret: file of role publish: connections are encrypted, and peers need a secret.
-            insecure: True: whoever reaches the port reads the weights.
+            insecure: True: any peer that reaches the port can read the weights.
             shared_memory: to replicas of this machine.
             witness: file that all publishers of the model share: one at a time publishes.
             certificates: folder of certificates, in place of `secret`.
@@ -290,10 +290,14 @@ class Subscriber(_Ended):
         Returns:
             The version that the tensors now hold.
         """
-        with self._lock:
+        if not self._lock.acquire(timeout=2 * _PIECE):  # of a wait that was cancelled
+            raise InvalidUsageError("another thread waits for a version of this subscriber")
+        try:
             if self._untold is not None:
                 return self._take_untold()
             return _with_limit(self._handle.next, timeout)
+        finally:
+            self._lock.release()
 
     def _take_untold(self) -> int:
         version, self._untold = self._untold, None

@@ -108,7 +108,9 @@ class State(Mapping):
             )
 
     def mark_indices(self, name: str, indices: Any) -> None:
-        """Names the elements that changed: the next update reads and sends marked elements only.
+        """Marks the elements that changed since the last update.
+
+        The next update reads and sends marked elements only: a change without a mark is not sent.
 
         Args:
             name: of the tensor.
@@ -117,15 +119,17 @@ class State(Mapping):
         self._state.mark_indices(name, indices)
 
     def mark_blocks(self, name: str, bitmap: Any, block: int) -> None:
-        """Names the blocks of `block` elements that may have changed.
+        """Marks blocks that may have changed, as :meth:`mark_indices` marks elements.
 
         Args:
+            name: of the tensor.
+            block: elements a block.
             bitmap: uint64 words, a bit a block, from the low end; copied.
         """
         self._state.mark_blocks(name, bitmap, block)
 
     def set_trainable(self, name: str, trainable: bool) -> None:
-        """Says whether a tensor trains: updates neither read nor send others."""
+        """Sets whether a tensor trains. Updates neither read nor send a tensor that does not."""
         self._state.set_trainable(name, trainable)
 
     def set_priority(self, name: str, priority: int) -> None:

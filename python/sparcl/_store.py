@@ -15,7 +15,7 @@ Path = Union[str, os.PathLike[str]]
 
 
 class Store:
-    """Versions of a model in a folder or a bucket. Calls of one store wait for each other.
+    """Versions of a model in a folder or a bucket. A call waits while another call of the same store runs.
 
     >>> store = sparcl.Store("file:/shared/policy")
     >>> store.publish({"w": weights}, 1)
@@ -32,7 +32,7 @@ class Store:
         Args:
             url: "file:PATH", or "s3://BUCKET/PREFIX" with keys, region and endpoint from AWS'
                 variables and files.
-            anchor_every: at most so many versions between two that have all bytes; 0: 64.
+            anchor_every: largest number of versions between two anchors, which have all bytes; 0: 64.
             keep_versions: prune after each of these; 0: keep all.
             lease_seconds: how long a reader's needs are respected; 0: 600.
             single_writer: publish also to a server of S3 that ignores conditions.
@@ -123,9 +123,9 @@ class Store:
         """Removes old versions that no reader needs. A later call removes what this one marks.
 
         Args:
-            versions: keep so many of the newest.
+            versions: number of newest versions to keep.
             seconds: keep versions that are younger.
-            bytes: keep fewer, so that all objects have at most so many bytes.
+            bytes: remove more versions, until all objects have at most this many bytes.
         """
         return self._store.prune(versions, seconds, bytes)
 
