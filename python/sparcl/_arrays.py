@@ -31,7 +31,7 @@ def numpy_type(name: str) -> np.dtype:
 
 def shape_of(array: Any) -> tuple[int, ...]:
     shape = getattr(array, "shape", None)
-    return tuple(shape) if shape is not None else tuple(memoryview(array).shape)
+    return tuple(memoryview(array).shape or ()) if shape is None else tuple(shape)
 
 
 def like(array: Any) -> Any:

@@ -550,7 +550,7 @@ class Comm:
             mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
             algorithm,
         )  # fmt: skip
-        call = _core.all_reduce_top_k(
+        call: Any = _core.all_reduce_top_k(
             self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
             options, stream_of(stream), True,
         )  # fmt: skip

@@ -21,7 +21,7 @@ _PATIENCE = 600.0
 
 class _Place(NamedTuple):
     rank: int
-    count: int
+    size: int
     host: str  # of rank 0
     port: int
     job: str  # processes of another job are refused
@@ -29,11 +29,11 @@ class _Place(NamedTuple):
 
 def from_env(cls: type[Comm], **options: Any) -> Comm:
     place = place_of(os.environ)
-    if place.count == 1:
+    if place.size == 1:
         return cls.local(1)[0]
     limit = float(options.get("timeout") or os.environ.get("SPARCL_TIMEOUT_S") or _PATIENCE)
     ready = _serve(place, limit) if place.rank == 0 else _ask(place, limit)
-    return cls.from_id(ready, place.count, place.rank, **options)
+    return cls.from_id(ready, place.size, place.rank, **options)
 
 
 def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
@@ -47,7 +47,7 @@ def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
     rank, count = dist.get_rank(group), dist.get_world_size(group)
     if count == 1:
         return cls.local(1)[0]
-    ids = [unique_id() if rank == 0 else None]
+    ids: list[Any] = [unique_id() if rank == 0 else None]
     root = 0 if group is None else dist.get_global_rank(group, 0)
     dist.broadcast_object_list(ids, src=root, group=group)
     return cls.from_id(ids[0], count, rank, **options)
@@ -113,7 +113,7 @@ def _first_host(env: Mapping[str, str], default: str) -> str:
 def _serve(place: _Place, limit: float) -> bytes:
     made = unique_id()
     deadline = time.monotonic() + limit
-    wanted = set(range(1, place.count))
+    wanted = set(range(1, place.size))
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -125,12 +125,12 @@ def _serve(place: _Place, limit: float) -> bytes:
                 "SPARCL_MASTER_ADDR to this host's address, and SPARCL_MASTER_PORT to a free port, "
                 "on all ranks"
             ) from None
-        listener.listen(min(place.count, 1024))
+        listener.listen(min(place.size, 1024))
         while wanted:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(
-                    f"ranks {sorted(wanted)[:8]} of {place.count} did not ask rank 0 at "
+                    f"ranks {sorted(wanted)[:8]} of {place.size} did not ask rank 0 at "
                     f"{place.host}:{place.port} within {limit:g} s: were they started?"
                 )
             listener.settimeout(min(left, 0.05))
@@ -154,10 +154,10 @@ def _answer(peer: socket.socket, place: _Place, made: bytes, wanted: set[int]) -
                 return
             asked += piece
         lines = asked.decode("utf-8", "replace").split("\n")
-        if lines[:3] != ["sparcl 1", place.job, str(place.count)]:
+        if lines[:3] != ["sparcl 1", place.job, str(place.size)]:
             return
         rank = int(lines[3])
-        if not 0 < rank < place.count:
+        if not 0 < rank < place.size:
             return
         peer.sendall(made)
         if peer.recv(1) == b"+":
@@ -172,7 +172,7 @@ def _ask(place: _Place, limit: float) -> bytes:
             left = max(0.1, deadline - time.monotonic())
             with socket.create_connection((place.host, place.port), timeout=min(left, 5)) as peer:
                 peer.settimeout(min(left, 30))
-                peer.sendall(f"sparcl 1\n{place.job}\n{place.count}\n{place.rank}\n".encode())
+                peer.sendall(f"sparcl 1\n{place.job}\n{place.size}\n{place.rank}\n".encode())
                 got = b""
                 while len(got) < _ID_BYTES and (piece := peer.recv(_ID_BYTES - len(got))):
                     got += piece

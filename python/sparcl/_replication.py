@@ -301,6 +301,7 @@ class Subscriber(_Ended):
 
     def _take_untold(self) -> int:
         version, self._untold = self._untold, None
+        assert version is not None
         return version
 
     def _keep_untold(self, piece: Any) -> None:

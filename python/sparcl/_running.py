@@ -127,7 +127,8 @@ class Running:
     def close(self) -> None:
         """Ends the program: by SIGTERM, and after 10 s by SIGKILL."""
         _open.discard(self)
-        self._process.stdin.close()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         try:
             # A process that was forked from this one may hold the other end of the pipe.
             os.killpg(self._process.pid, signal.SIGTERM)

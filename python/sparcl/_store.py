@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Union
+from typing import Any, List, Optional, Union
 
 from . import _core
 from ._choices import CHAIN, number_of, text_path
@@ -97,11 +97,11 @@ class Store:
             self._states[writeable] = kept = (places, State(pairs, writeable=writeable))
         return kept[1]
 
-    def list(self) -> list[_core.StoreVersion]:
+    def list(self) -> List[_core.StoreVersion]:
         """All versions that the store has, ascending."""
         return self._store.list()
 
-    def verify(self, copy: Optional[Store] = None) -> list[tuple[str, str]]:
+    def verify(self, copy: Optional[Store] = None) -> List[tuple[str, str]]:
         """Reads all objects, and checks that they are what was published.
 
         Args:
@@ -113,7 +113,7 @@ class Store:
         Raises:
             CorruptError: something is damaged or missing, and was not repaired.
         """
-        damages = self._store.verify(copy._store if copy is not None else None)
+        damages: Any = self._store.verify(copy._store if copy is not None else None)
         left = [f"{place}: {what}" for place, what, repaired in damages if not repaired]
         if left:
             raise CorruptError("; ".join(left))

@@ -23,7 +23,7 @@ class Progress {
     options.arg = this;
   }
   template <class Call>
-  nb::object run(Call&& call) {
+  nb::tuple run(Call&& call) {
     sparclFileReport_t report = SPARCL_FILE_REPORT_INITIALIZER;
     sparclResult_t result;
     {
@@ -87,10 +87,10 @@ class Progress {
 
 using Text = std::optional<std::string>;
 
-nb::object file_diff(const std::string& base, const std::string& target, const std::string& output,
-                     const Text& mode, const std::vector<std::string>& only,
-                     const std::optional<sparclUpdateOptions_t>& selection, bool side_files,
-                     int threads, bool identities, nb::object on_progress) {
+nb::tuple file_diff(const std::string& base, const std::string& target, const std::string& output,
+                    const Text& mode, const std::vector<std::string>& only,
+                    const std::optional<sparclUpdateOptions_t>& selection, bool side_files,
+                    int threads, bool identities, nb::object on_progress) {
   std::vector<const char*> globs;
   for (const std::string& each : only) globs.push_back(c_text(each));
   sparclFileDiffOptions_t options = SPARCL_FILE_DIFF_OPTIONS_INITIALIZER;
@@ -108,8 +108,8 @@ nb::object file_diff(const std::string& base, const std::string& target, const s
   });
 }
 
-nb::object file_apply(const std::string& base, const std::string& delta, const std::string& output,
-                      nb::object on_progress) {
+nb::tuple file_apply(const std::string& base, const std::string& delta, const std::string& output,
+                     nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -118,7 +118,7 @@ nb::object file_apply(const std::string& base, const std::string& delta, const s
   });
 }
 
-nb::object file_verify(const std::string& path, nb::object on_progress) {
+nb::tuple file_verify(const std::string& path, nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -126,8 +126,8 @@ nb::object file_verify(const std::string& path, nb::object on_progress) {
       [&](sparclFileReport_t* report) { return sparclFileVerify(c_text(path), &options, report); });
 }
 
-nb::object file_compose(const std::vector<std::string>& deltas, const Text& base,
-                        const std::string& output, nb::object on_progress) {
+nb::tuple file_compose(const std::vector<std::string>& deltas, const Text& base,
+                       const std::string& output, nb::object on_progress) {
   std::vector<const char*> paths;
   for (const std::string& each : deltas) paths.push_back(c_text(each));
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
@@ -139,8 +139,8 @@ nb::object file_compose(const std::vector<std::string>& deltas, const Text& base
   });
 }
 
-nb::object file_invert(const std::string& base, const std::string& delta, const std::string& output,
-                       nb::object on_progress) {
+nb::tuple file_invert(const std::string& base, const std::string& delta, const std::string& output,
+                      nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -149,8 +149,8 @@ nb::object file_invert(const std::string& base, const std::string& delta, const 
   });
 }
 
-nb::object file_convert(const std::string& input, const Text& from, const std::string& output,
-                        const std::string& to, const Text& base, nb::object on_progress) {
+nb::tuple file_convert(const std::string& input, const Text& from, const std::string& output,
+                       const std::string& to, const Text& base, nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -160,7 +160,7 @@ nb::object file_convert(const std::string& input, const Text& from, const std::s
   });
 }
 
-nb::object file_hash(const std::string& path, int kind, nb::object on_progress) {
+nb::tuple file_hash(const std::string& path, int kind, nb::object on_progress) {
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress(std::move(on_progress));
   progress.attach(options);
@@ -169,8 +169,8 @@ nb::object file_hash(const std::string& path, int kind, nb::object on_progress) 
   });
 }
 
-nb::object file_sign(const std::string& path, const std::string& key, const Text& signature,
-                     const Text& model_id, std::uint64_t version, double valid_s, bool adds) {
+nb::tuple file_sign(const std::string& path, const std::string& key, const Text& signature,
+                    const Text& model_id, std::uint64_t version, double valid_s, bool adds) {
   sparclFileSignOptions_t options = SPARCL_FILE_SIGN_OPTIONS_INITIALIZER;
   Progress progress{nb::none()};
   progress.attach(options);
@@ -184,9 +184,9 @@ nb::object file_sign(const std::string& path, const std::string& key, const Text
   });
 }
 
-nb::object file_verify_signature(const std::string& path, const std::string& trust,
-                                 const Text& signature, const Text& model_id,
-                                 std::uint64_t min_version, std::uint64_t threshold) {
+nb::tuple file_verify_signature(const std::string& path, const std::string& trust,
+                                const Text& signature, const Text& model_id,
+                                std::uint64_t min_version, std::uint64_t threshold) {
   sparclFileSignatureOptions_t options = SPARCL_FILE_SIGNATURE_OPTIONS_INITIALIZER;
   Progress progress{nb::none()};
   progress.attach(options);
@@ -199,8 +199,8 @@ nb::object file_verify_signature(const std::string& path, const std::string& tru
   });
 }
 
-nb::object file_advise(const std::string& first, const std::string& second, double link_gbit,
-                       int ranks) {
+sparclFileAdvice_t file_advise(const std::string& first, const std::string& second,
+                               double link_gbit, int ranks) {
   sparclFileAdvice_t advice = SPARCL_FILE_ADVICE_INITIALIZER;
   sparclFileOptions_t options = SPARCL_FILE_OPTIONS_INITIALIZER;
   Progress progress{nb::none()};
@@ -208,7 +208,7 @@ nb::object file_advise(const std::string& first, const std::string& second, doub
   progress.run([&](sparclFileReport_t*) {
     return sparclFileAdvise(c_text(first), c_text(second), link_gbit, ranks, &options, &advice);
   });
-  return nb::cast(advice);
+  return advice;
 }
 
 nb::list modes_of(const sparclFileAdvice_t& advice) {

@@ -114,7 +114,7 @@ class Memory {
   Memory(const nb::object& array, const std::string& name, bool is_written)
       : view_(array, name.c_str(), is_written ? Access::kWrite : Access::kRead),
         is_written_(is_written) {}
-  nb::object enter() {
+  nb::object enter() {  // a memoryview
     const auto bytes = static_cast<Py_ssize_t>(view_.count() * bytes_of_type(view_.type()));
     if (view_.is_on_device())
       raise(sparclUnsupported, nb::str("the array is in device memory: copy it to the host first"));
@@ -158,7 +158,7 @@ void add_states(nb::module_& module) {
   nb::class_<Memory>(module, "Memory")
       .def(nb::init<const nb::object&, const std::string&, bool>(), nb::arg().none(), nb::arg(),
            nb::arg())
-      .def("__enter__", &Memory::enter)
+      .def("__enter__", &Memory::enter, nb::sig("def __enter__(self) -> memoryview"))
       .def("__exit__", &Memory::exit);
   module.def("state_create", &make_state);
 }

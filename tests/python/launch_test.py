@@ -107,7 +107,7 @@ def test_a_connection_that_says_nothing_holds_nobody_up():
 
 def test_mpichs_variables():
     place = _launch.place_of({"PMI_RANK": "1", "PMI_SIZE": "3"})
-    assert (place.rank, place.count) == (1, 3)
+    assert (place.rank, place.size) == (1, 3)
 
 
 def test_another_job_is_not_answered():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sparcl
-from conftest import run_python, run_ranks
+from conftest import run_python
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
