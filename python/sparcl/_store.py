@@ -99,7 +99,7 @@ class Store:
 
     def list(self) -> List[_core.StoreVersion]:
         """All versions that the store has, ascending."""
-        return self._store.list()
+        return self._store.versions()
 
     def verify(self, copy: Optional[Store] = None) -> List[tuple[str, str]]:
         """Reads all objects, and checks that they are what was published.

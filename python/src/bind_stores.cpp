@@ -148,7 +148,7 @@ void add_stores(nb::module_& module) {
            })
       .def("latest", &latest_version)
       .def("restore", &restore_version)
-      .def("list", &list_store)
+      .def("versions", &list_store)
       .def("verify", &verify_store, nb::arg("copy").none())
       .def("prune", &prune_store)
       .def("compact",
