@@ -11,7 +11,7 @@
 """
 
 from ._aggregate import Aggregator, Worker
-from ._comm import Comm, Feedback, Mask, Request, unique_id
+from ._comm import Comm, Request, unique_id
 from ._core import (
     VERSION as _VERSION, Advice, AggregatorStats, FeedbackStats, FileReport, Report, RoundReport,
     StorePruned, StoreVersion, WorkerStats,
@@ -21,6 +21,7 @@ from ._errors import (
     OutOfMemoryError, RemoteError, StaleError, SystemError, TimeoutError, TruncatedError,
     UnauthorizedError, UnhandledCudaError, UnsupportedError, WrongBaseError,
 )  # fmt: skip
+from ._feedback import Feedback, Mask
 from ._files import (
     advise, apply, compose, convert, diff, hash, invert, sign, verify, verify_signature,
 )  # fmt: skip

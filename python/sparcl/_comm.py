@@ -1,23 +1,21 @@
-"""Communicators and their collectives, masks and error feedback."""
+"""Communicators and their collectives."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 
 from . import _core
-from ._arrays import (
-    count_of, like, name_of_type, numpy_type, stream_of, vector_like, writeable,
-)  # fmt: skip
+from ._arrays import count_of, like, name_of_type, numpy_type, stream_of, vector_like
 from ._choices import (
-    COMMIT, DETERMINISM, MODE, OP, OUTSIDE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE,
-    number_of, toggle,
+    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, number_of, toggle,
 )  # fmt: skip
 from ._errors import BY_CODE, Error, InvalidArgumentError
+from ._feedback import Feedback, Mask
+from ._options import top_k_options, update_options
 
 if TYPE_CHECKING:
     from ._aggregate import Aggregator
@@ -86,87 +84,6 @@ class Request:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5 + 1e-6, 1e-3)
         return self._finish()
-
-
-class Mask:
-    """A set of elements of an array that every rank knows, for :meth:`Comm.all_reduce_masked`.
-
-    Each rank makes the same mask in the same way.
-    """
-
-    def __init__(self, indices: Any, count: int):
-        """Makes a mask of given elements.
-
-        Args:
-            indices: element numbers below `count`, strictly ascending, int64 or uint64; copied.
-            count: elements of the array.
-        """
-        self._mask = _core.mask_of_indices(indices, count)
-
-    @classmethod
-    def random(cls, count: int, density: float, seed: int = 0, *, block: int = 0) -> Mask:
-        """Makes a mask of round(density * count) random elements, or blocks of `block` elements.
-
-        It depends on these arguments and the step only, on every machine.
-        """
-        mask = cls.__new__(cls)
-        mask._mask = _core.mask_random(count, density, seed, block)
-        return mask
-
-    def set_step(self, step: int) -> None:
-        """Draws a random mask again, for another step; 0 at first."""
-        self._mask.set_step(step)
-
-    def indices(self) -> np.ndarray:
-        """The elements of the mask, ascending: uint64."""
-        found = np.empty(self._mask.count(), np.uint64)
-        self._mask.indices(found)
-        return found
-
-    def __len__(self) -> int:
-        return self._mask.count()
-
-
-class Feedback:
-    """Error feedback: what one rank has not yet sent of its gradients, the residual.
-
-    A top-k or masked call adds the residual to its input and keeps the rest (Seide et al. 2014;
-    Stich et al. 2018). A rank has one feedback an array.
-    """
-
-    def __init__(self, count: int, dtype: Any = "float32"):
-        """Makes a feedback with a residual of zeros.
-
-        Args:
-            count: elements of the array.
-            dtype: type of the array. The residual of floats of up to 16 bits is float32.
-        """
-        self._feedback = _core.feedback_create(int(count), name_of_type(dtype))
-
-    @classmethod
-    def load(cls, path: Union[str, os.PathLike[str]]) -> Feedback:
-        """Makes a feedback from a file of :meth:`save`, bit for bit."""
-        feedback = cls.__new__(cls)
-        feedback._feedback = _core.feedback_load(os.fspath(path))
-        return feedback
-
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Saves the residual to a safetensors file, which appears when it is complete."""
-        self._feedback.save(os.fspath(path))
-
-    def reset(self) -> None:
-        """Sets the residual to zeros and resets the statistics."""
-        self._feedback.reset()
-
-    @property
-    def residual(self) -> np.ndarray:
-        """A copy of the residual."""
-        return writeable(*self._feedback.residual())
-
-    @property
-    def stats(self) -> _core.FeedbackStats:
-        """Statistics of the last call; reads the residual once."""
-        return self._feedback.stats()
 
 
 class Comm:
@@ -526,7 +443,7 @@ class Comm:
         """
         if out is None:
             out = like(x)
-        options = _top_k_options(
+        options = top_k_options(
             mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
             algorithm,
         )  # fmt: skip
@@ -546,7 +463,7 @@ class Comm:
         """:meth:`all_reduce_top_k`, non-blocking, with the same arguments."""
         if out is None:
             out = like(x)
-        options = _top_k_options(
+        options = top_k_options(
             mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
             algorithm,
         )  # fmt: skip
@@ -637,22 +554,6 @@ class Comm:
         )
 
 
-_TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
-_DEFAULT_TOP_K = _core.TopKOptions(None, 0, 0, 0, 0, 0, 0, [])
-
-
-def _top_k_options(*given: Any) -> _core.TopKOptions:
-    if given == _TOP_K_DEFAULTS:
-        return _DEFAULT_TOP_K
-    mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm = given
-    return _core.TopKOptions(
-        algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
-        number_of(DETERMINISM, determinism, "determinism"),
-        number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
-        toggle(device_kernels, "device_kernels"), [int(each) for each in tensors],
-    )  # fmt: skip
-
-
 def handle_of(wrapped: Any, argument: str) -> Any:
     """The C object of a mask, a feedback or a state; None stays None."""
     if wrapped is None and argument == "feedback":
@@ -663,16 +564,3 @@ def handle_of(wrapped: Any, argument: str) -> Any:
             f"{argument} is a {type(wrapped).__name__}: pass a sparcl.{argument.capitalize()}"
         )
     return handle
-
-
-def update_options(
-    select: str = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
-    grid: Any = "bfloat16", values: str = "exact", rounding: str = "nearest", seed: int = 0,
-    adopt: Optional[bool] = None, verify: str = "default",
-) -> _core.UpdateOptions:  # fmt: skip
-    """The C structure of the options of an update."""
-    return _core.UpdateOptions(
-        number_of(SELECT, select, "select"), threshold, count, bytes, name_of_type(grid),
-        number_of(VALUES, values, "values"), number_of(ROUNDING, rounding, "rounding"), seed,
-        toggle(adopt, "adopt"), number_of(VERIFY, verify, "verify"),
-    )  # fmt: skip

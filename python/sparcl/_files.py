@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _core
 from ._choices import HASH, number_of, text_path
-from ._comm import update_options
+from ._options import update_options
 
 Path = Union[str, os.PathLike[str]]
 #: A .safetensors file, a folder of shards, or arrays by name.

@@ -57,8 +57,6 @@ class ArrayView {
   sparclDataType_t type() const { return type_; }
   const std::vector<std::uint64_t>& shape() const { return shape_; }
   bool is_on_device() const { return is_on_device_; }
-  // The array, or the copy of what was not contiguous.
-  const nb::object& owner() const { return owner_; }
 
  private:
   void take_buffer();

@@ -42,7 +42,6 @@ class Handle {
   // Objects that live as long as the handle.
   void keep(nb::object object) { kept_.push_back(std::move(object)); }
   void keep(ArrayView view) { views_.push_back(std::move(view)); }
-  const std::vector<ArrayView>& views() const { return views_; }
 
  protected:
   void destroy() {

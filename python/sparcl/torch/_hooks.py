@@ -10,8 +10,9 @@ from typing import Any, Optional
 import torch
 
 from .._choices import MODE, WIRE, number_of
-from .._comm import Comm, Mask, Request
+from .._comm import Comm, Request
 from .._errors import Error, InvalidArgumentError
+from .._feedback import Mask
 from ._waiting import Bucket, Waiting
 
 

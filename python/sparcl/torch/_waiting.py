@@ -13,7 +13,8 @@ from typing import Any, Hashable, Optional
 import numpy as np
 import torch
 
-from .._comm import Comm, Feedback
+from .._comm import Comm
+from .._feedback import Feedback
 from .._errors import InvalidArgumentError
 
 #: Name and elements of each parameter of a bucket.

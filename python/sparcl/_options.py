@@ -1,0 +1,39 @@
+"""Options of calls, as the C interface has them."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from . import _core
+from ._arrays import name_of_type
+from ._choices import (
+    DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, number_of, toggle,
+)  # fmt: skip
+
+_TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
+_DEFAULT_TOP_K = _core.TopKOptions(None, 0, 0, 0, 0, 0, 0, [])
+
+
+def top_k_options(*given: Any) -> _core.TopKOptions:
+    if given == _TOP_K_DEFAULTS:
+        return _DEFAULT_TOP_K
+    mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm = given
+    return _core.TopKOptions(
+        algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
+        number_of(DETERMINISM, determinism, "determinism"),
+        number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
+        toggle(device_kernels, "device_kernels"), [int(each) for each in tensors],
+    )  # fmt: skip
+
+
+def update_options(
+    select: str = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
+    grid: Any = "bfloat16", values: str = "exact", rounding: str = "nearest", seed: int = 0,
+    adopt: Optional[bool] = None, verify: str = "default",
+) -> _core.UpdateOptions:  # fmt: skip
+    """The C structure of the options of an update."""
+    return _core.UpdateOptions(
+        number_of(SELECT, select, "select"), threshold, count, bytes, name_of_type(grid),
+        number_of(VALUES, values, "values"), number_of(ROUNDING, rounding, "rounding"), seed,
+        toggle(adopt, "adopt"), number_of(VERIFY, verify, "verify"),
+    )  # fmt: skip
