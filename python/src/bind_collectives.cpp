@@ -212,21 +212,30 @@ nb::tuple broadcast_sparse(nb::object comm, const nb::object& values, const nb::
   return nb::make_tuple(nnz, result == sparclSuccess);
 }
 
+// Input and output of a sum, which `used` keeps.
+struct SumArrays {
+  const void* in;
+  void* out;
+  std::size_t count;
+  sparclDataType_t type;
+};
+
+SumArrays take_sum(InFlight& used, const nb::object& send, const nb::object& receive) {
+  used.views.emplace_back(send, "x", Access::kRead);
+  used.views.emplace_back(receive, "out", Access::kWrite);
+  const ArrayView &from = used.views[0], &to = used.views[1];
+  expect_same(from, to, "x and out");
+  return {from.data(), to.data(), from.count(), from.type()};
+}
+
 nb::object all_reduce_masked(nb::object comm, const nb::object& send, const nb::object& receive,
                              int op, const nb::object& mask, const nb::object& feedback,
                              const std::optional<std::string>& algorithm, int outside,
                              int determinism, std::uintptr_t stream, bool is_async) {
   const Place place(std::move(comm), stream, is_async);
   auto used = std::make_unique<InFlight>();
-  used->views.emplace_back(send, "x", Access::kRead);
-  used->views.emplace_back(receive, "out", Access::kWrite);
   used->objects = {mask, feedback};
-  const ArrayView &from = used->views[0], &to = used->views[1];
-  expect_same(from, to, "x and out");
-  const void* const in = from.data();
-  void* const out = to.data();
-  const std::size_t count = from.count();
-  const sparclDataType_t type = from.type();
+  const SumArrays sum = take_sum(*used, send, receive);
   const sparclMask_t elements = nb::cast<Mask&>(mask).get();
   const sparclFeedback_t rest = feedback.is_none() ? nullptr : nb::cast<Feedback&>(feedback).get();
   sparclMaskedOptions_t options = SPARCL_MASKED_OPTIONS_INITIALIZER;
@@ -238,12 +247,12 @@ nb::object all_reduce_masked(nb::object comm, const nb::object& send, const nb::
   return run(
       place, std::move(used),
       [&] {
-        return sparclAllReduceMasked(in, out, count, type, reduce, elements, rest, &options, on,
-                                     place.stream);
+        return sparclAllReduceMasked(sum.in, sum.out, sum.count, sum.type, reduce, elements, rest,
+                                     &options, on, place.stream);
       },
       [&](sparclRequest_t* request) {
-        return sparclIAllReduceMasked(in, out, count, type, reduce, elements, rest, &options, on,
-                                      place.stream, request);
+        return sparclIAllReduceMasked(sum.in, sum.out, sum.count, sum.type, reduce, elements, rest,
+                                      &options, on, place.stream, request);
       });
 }
 
@@ -258,15 +267,8 @@ nb::object all_reduce_top_k(nb::object comm, const nb::object& send, const nb::o
                             const TopKOptions& given, std::uintptr_t stream, bool is_async) {
   const Place place(std::move(comm), stream, is_async);
   auto used = std::make_unique<InFlight>();
-  used->views.emplace_back(send, "x", Access::kRead);
-  used->views.emplace_back(receive, "out", Access::kWrite);
   used->objects = {feedback};
-  const ArrayView &from = used->views[0], &to = used->views[1];
-  expect_same(from, to, "x and out");
-  const void* const in = from.data();
-  void* const out = to.data();
-  const std::size_t count = from.count();
-  const sparclDataType_t type = from.type();
+  const SumArrays sum = take_sum(*used, send, receive);
   const sparclFeedback_t rest = feedback.is_none() ? nullptr : nb::cast<Feedback&>(feedback).get();
   sparclTopKOptions_t options = SPARCL_TOPK_OPTIONS_INITIALIZER;
   options.algorithm = text_or_null(given.algorithm);
@@ -283,12 +285,12 @@ nb::object all_reduce_top_k(nb::object comm, const nb::object& send, const nb::o
   return run(
       place, std::move(used),
       [&] {
-        return sparclAllReduceTopK(in, out, count, k, type, reduce, rest, &options, on,
-                                   place.stream);
+        return sparclAllReduceTopK(sum.in, sum.out, sum.count, k, sum.type, reduce, rest, &options,
+                                   on, place.stream);
       },
       [&](sparclRequest_t* request) {
-        return sparclIAllReduceTopK(in, out, count, k, type, reduce, rest, &options, on,
-                                    place.stream, request);
+        return sparclIAllReduceTopK(sum.in, sum.out, sum.count, k, sum.type, reduce, rest, &options,
+                                    on, place.stream, request);
       });
 }
 
