@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _core
 from ._arrays import count_of, stream_of, vector_like
 from ._choices import (
-    MEAN, NON_FINITE, OUTER, ROUND, WIRE, number_of, text_path, toggle,
+    MEAN, NON_FINITE, OUTER, ROUND, WIRE, fill, number_of, real, text, text_path, toggle,
+    whole,
 )  # fmt: skip
-from ._replication import Path, _Ended, _open, _seconds, _with_limit
+from ._replication import Path, _Ended, _open, _with_limit
 from ._state import State, Tensors, as_state
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Aggregator(_Ended):
             momentum, beta2, epsilon, activation, clip_l2, clip_median, keep, delay,
             number_of(NON_FINITE, non_finite, "non_finite"), number_of(WIRE, wire, "wire"),
         )  # fmt: skip
-        self._handle = _core.aggregator_create(int(count), options)
+        self._handle = _core.aggregator_create(whole(count, "count"), options)
         _open.add(self)
 
     @classmethod
@@ -111,18 +112,14 @@ class Aggregator(_Ended):
         Returns:
             The state.
         """
-        options = _core.ServeOptions()
-        options.listen, options.publish, options.parent = listen, publish, parent
-        options.model_id = model_id
-        options.folder, options.key_path = text_path(folder), text_path(key)
-        options.contributors_path = text_path(contributors)
-        options.secret_path = text_path(secret)
-        options.certificates_path = text_path(certificates)
-        options.deadline, options.late_factor = deadline, late_factor
-        options.grace_min, options.grace_max = grace
-        options.max_rounds_late, options.quorum = max_rounds_late, quorum
-        options.round = number_of(ROUND, round, "round")
-        options.insecure = toggle(insecure, "insecure")
+        options = fill(
+            _core.ServeOptions(), listen=listen, publish=publish, parent=parent, model_id=model_id,
+            folder=text_path(folder), key_path=text_path(key),
+            contributors_path=text_path(contributors), secret_path=text_path(secret),
+            certificates_path=text_path(certificates), deadline=deadline, late_factor=late_factor,
+            grace_min=grace[0], grace_max=grace[1], max_rounds_late=max_rounds_late, quorum=quorum,
+            round=number_of(ROUND, round, "round"), insecure=toggle(insecure, "insecure"),
+        )  # fmt: skip
         weights = as_state(state, writeable=True)
         _core.aggregator_serve(self._handle, weights._state, options)
         return weights
@@ -143,7 +140,7 @@ class Aggregator(_Ended):
         Args:
             timeout: seconds until :class:`TimeoutError`; None: no limit. The round goes on.
         """
-        return _core.aggregator_next(self._handle, _seconds(timeout))
+        return _with_limit(_core.aggregator_next, timeout, self._handle)
 
 
 class Worker(_Ended):
@@ -175,15 +172,14 @@ class Worker(_Ended):
             certificates: folder of certificates, in place of `secret`.
             relay: pass versions on to other workers.
         """
-        options = _core.WorkerOptions()
-        options.model_id, options.keep, options.number = model_id, keep, number
-        options.wire = number_of(WIRE, wire, "wire")
-        options.key_path, options.trust_path = text_path(key), text_path(trust)
-        options.secret_path = text_path(secret)
-        options.certificates_path = text_path(certificates)
-        options.relay = toggle(relay, "relay")
+        options = fill(
+            _core.WorkerOptions(), model_id=model_id, keep=keep, number=number,
+            wire=number_of(WIRE, wire, "wire"), key_path=text_path(key),
+            trust_path=text_path(trust), secret_path=text_path(secret),
+            certificates_path=text_path(certificates), relay=toggle(relay, "relay"),
+        )  # fmt: skip
         self.state = as_state(state, writeable=True)
-        self._handle = _core.worker_create(self.state._state, address, options)
+        self._handle = _core.worker_create(self.state._state, text(address, "address"), options)
         _open.add(self)
 
     def next(self, timeout: Optional[float] = None) -> int:
@@ -205,11 +201,11 @@ class Worker(_Ended):
         Args:
             weight: such as the tokens that it has trained on.
         """
-        self._handle.contribute(weight)
+        self._handle.contribute(real(weight, "weight"))
 
     def flush(self, timeout: Optional[float] = None) -> None:
         """Waits until all contributions are in committed rounds, or were refused."""
-        self._handle.flush(_seconds(timeout))
+        _with_limit(self._handle.flush, timeout)
 
     @property
     def stats(self) -> _core.WorkerStats:
@@ -221,14 +217,15 @@ def aggregate(
     comm: Comm, values: Any, indices: Any, count: int, weight: float,
     aggregator: Optional[Aggregator], capacity: int, ranks: Sequence[int], stream: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
+    count, capacity = whole(count, "count"), whole(capacity, "capacity")
     likely = count if aggregator else min(count, count_of(values, "values") * comm.size)
     room = capacity or max(1, likely)
     handle = None if aggregator is None else aggregator._handle
     while True:
         out, places = vector_like(values, room), vector_like(indices, room)
         nnz, fits = _core.aggregate(
-            comm._comm, values, indices, count, weight, out, places, handle, list(ranks),
-            stream_of(stream),
+            comm._comm, values, indices, count, real(weight, "weight"), out, places, handle,
+            list(ranks), stream_of(stream),
         )  # fmt: skip
         if fits:
             return out[:nnz], places[:nnz]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from ._errors import InvalidArgumentError
 
@@ -45,4 +46,42 @@ def toggle(value: Optional[bool], argument: str) -> int:
 
 def text_path(path: Optional[Union[str, os.PathLike[str]]]) -> Optional[str]:
     """A path as text; None stays None."""
-    return None if path is None else os.fspath(path)
+    return None if path is None else os.fsdecode(path)
+
+
+def whole(value: Any, argument: str, least: int = 0, most: int = 2**64 - 1) -> int:
+    """A whole number within bounds; names the argument if it is none."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{argument} is {value!r}: it is a whole number") from None
+    if not least <= number <= most:
+        raise InvalidArgumentError(f"{argument} is {number}: it is {least} to {most}")
+    return number
+
+
+def real(value: Any, argument: str) -> float:
+    """A number; names the argument if it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{argument} is {value!r}: it is a number") from None
+
+
+def text(value: Any, argument: str) -> str:
+    """Text; names the argument if it is none."""
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} is {value!r}: it is text")
+    return value
+
+
+def fill(options: Any, **given: object) -> Any:
+    """Sets the attributes of a structure of options; names the one whose value has a wrong type."""
+    for name, value in given.items():
+        try:
+            setattr(options, name, value)
+        except TypeError:
+            kind = {int: "a number from 0 on", float: "a number of seconds", bool: "True or False"}
+            expected = kind.get(type(getattr(options, name)), "text, or None")
+            raise InvalidArgumentError(f"{name} is {value!r}: it is {expected}") from None
+    return options

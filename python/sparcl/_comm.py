@@ -11,7 +11,7 @@ import numpy as np
 from . import _core
 from ._arrays import count_of, like, name_of_type, numpy_type, stream_of, vector_like
 from ._choices import (
-    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, number_of, toggle,
+    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, fill, number_of, toggle, whole,
 )  # fmt: skip
 from ._errors import BY_CODE, Error, InvalidArgumentError
 from ._feedback import Feedback, Mask
@@ -35,15 +35,17 @@ def _config(
     transport: Optional[str], timeout: float, liveness: float, verify: str, determinism: str,
     threads: int, heartbeat: Optional[bool],
 ) -> _core.Config:  # fmt: skip
-    config = _core.Config()
-    config.transport = transport
-    config.timeout = timeout
-    config.liveness = liveness
-    config.verify = number_of(VERIFY, verify, "verify")
-    config.determinism = number_of(DETERMINISM, determinism, "determinism")
-    config.threads = threads
-    config.heartbeat = toggle(heartbeat, "heartbeat")
-    return config
+    return fill(
+        _core.Config(), transport=transport, timeout=timeout, liveness=liveness,
+        verify=number_of(VERIFY, verify, "verify"),
+        determinism=number_of(DETERMINISM, determinism, "determinism"), threads=threads,
+        heartbeat=toggle(heartbeat, "heartbeat"),
+    )  # fmt: skip
+
+
+# The library says which ranks there are.
+def _rank(value: Any, argument: str) -> int:
+    return whole(value, argument, -(2**31), 2**31 - 1)
 
 
 class Request:
@@ -117,7 +119,7 @@ class Comm:
         Returns:
             One communicator for the thread of each rank.
         """
-        return [cls(each) for each in _core.comm_local(n)]
+        return [cls(each) for each in _core.comm_local(_rank(n, "n"))]
 
     @classmethod
     def from_id(
@@ -141,6 +143,9 @@ class Comm:
             heartbeat: whether dead peers are noticed without a call.
         """
         config = _config(transport, timeout, liveness, verify, determinism, threads, heartbeat)
+        count, rank = _rank(count, "count"), _rank(rank, "rank")
+        if not isinstance(id, bytes):
+            raise TypeError(f"id is a {type(id).__name__}: pass the bytes of sparcl.unique_id()")
         return cls(_core.comm_from_id(count, id, rank, config))
 
     @classmethod
@@ -293,8 +298,9 @@ class Comm:
         commit="default", stream=None,
     ):  # fmt: skip
         return _core.broadcast_delta(
-            self._comm, weights, base, root, algorithm, number_of(VERIFY, verify, "verify"),
-            number_of(COMMIT, commit, "commit"), stream_of(stream), is_async,
+            self._comm, weights, base, _rank(root, "root"), algorithm,
+            number_of(VERIFY, verify, "verify"), number_of(COMMIT, commit, "commit"),
+            stream_of(stream), is_async,
         )  # fmt: skip
 
     def broadcast_update(
@@ -339,8 +345,8 @@ class Comm:
             )
         options = update_options(**selection)
         return _core.broadcast_update(
-            self._comm, handle_of(state, "state"), version, root, options, algorithm,
-            stream_of(stream), is_async,
+            self._comm, handle_of(state, "state"), whole(version, "version"), _rank(root, "root"),
+            options, algorithm, stream_of(stream), is_async,
         )  # fmt: skip
 
     def broadcast_sparse(
@@ -361,8 +367,8 @@ class Comm:
             values and indices, on every rank.
         """
         options = (algorithm, number_of(VERIFY, verify, "verify"), stream_of(stream))
-        is_root = self._rank == root
-        room = count_of(values, "values") if is_root else capacity
+        is_root = self._rank == _rank(root, "root")
+        room = count_of(values, "values") if is_root else whole(capacity, "capacity")
         while True:
             if not is_root:
                 values = np.empty(room, numpy_type(name_of_type(dtype)))
@@ -441,37 +447,32 @@ class Comm:
         Returns:
             out.
         """
-        if out is None:
-            out = like(x)
-        options = top_k_options(
-            mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
-            algorithm,
-        )  # fmt: skip
-        _core.all_reduce_top_k(
-            self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
-            options, stream_of(stream), False,
+        _, out = self._all_reduce_top_k(
+            False, x, k, op, out, feedback, mode, wire, determinism, residual, reuse_threshold,
+            device_kernels, tensors, algorithm, stream,
         )  # fmt: skip
         return out
 
-    def i_all_reduce_top_k(
-        self, x: Any, k: int, *, op: str = "sum", out: Any = None,
-        feedback: Optional[Feedback] = None, mode: str = "union", wire: str = "same",
-        determinism: str = "default", residual: str = "sent",
-        reuse_threshold: Optional[bool] = None, device_kernels: Optional[bool] = None,
-        tensors: Sequence[int] = (), algorithm: Optional[str] = None, stream: Any = None,
-    ) -> Request:  # fmt: skip
+    def i_all_reduce_top_k(self, x: Any, k: int, **options: Any) -> Request:
         """:meth:`all_reduce_top_k`, non-blocking, with the same arguments."""
+        return Request(*self._all_reduce_top_k(True, x, k, **options))
+
+    def _all_reduce_top_k(
+        self, is_async, x, k, op="sum", out=None, feedback=None, mode="union", wire="same",
+        determinism="default", residual="sent", reuse_threshold=None, device_kernels=None,
+        tensors=(), algorithm=None, stream=None,
+    ):  # fmt: skip
         if out is None:
             out = like(x)
         options = top_k_options(
             mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
             algorithm,
         )  # fmt: skip
-        call: Any = _core.all_reduce_top_k(
-            self._comm, x, out, k, number_of(OP, op, "op"), handle_of(feedback, "feedback"),
-            options, stream_of(stream), True,
+        call = _core.all_reduce_top_k(
+            self._comm, x, out, whole(k, "k"), number_of(OP, op, "op"),
+            handle_of(feedback, "feedback"), options, stream_of(stream), is_async,
         )  # fmt: skip
-        return Request(call, out)
+        return call, out
 
     def all_reduce_sparse(
         self, values: Any, indices: Any, count: int, *, op: str = "sum", capacity: int = 0,
@@ -515,6 +516,7 @@ class Comm:
         self, is_async, values, indices, count, *, op="sum", capacity=0, determinism="default",
         wire="same", algorithm=None, stream=None,
     ):  # fmt: skip
+        count, capacity = whole(count, "count"), whole(capacity, "capacity")
         room = capacity or max(1, min(count, count_of(values, "values") * self._count))
         out, places = vector_like(values, room), vector_like(indices, room)
         options = _core.SparseOptions(

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _core
 from ._arrays import name_of_type, writeable
+from ._choices import real, whole
 
 
 class Mask:
@@ -24,7 +25,7 @@ class Mask:
             indices: element numbers below `count`, strictly ascending, int64 or uint64; copied.
             count: elements of the array.
         """
-        self._mask = _core.mask_of_indices(indices, count)
+        self._mask = _core.mask_of_indices(indices, whole(count, "count"))
 
     @classmethod
     def random(cls, count: int, density: float, seed: int = 0, *, block: int = 0) -> Mask:
@@ -33,12 +34,15 @@ class Mask:
         It depends on these arguments and the step only, on every machine.
         """
         mask = cls.__new__(cls)
-        mask._mask = _core.mask_random(count, density, seed, block)
+        mask._mask = _core.mask_random(
+            whole(count, "count"), real(density, "density"), whole(seed, "seed"),
+            whole(block, "block"),
+        )  # fmt: skip
         return mask
 
     def set_step(self, step: int) -> None:
         """Draws a random mask again, for another step; 0 at first."""
-        self._mask.set_step(step)
+        self._mask.set_step(whole(step, "step"))
 
     def indices(self) -> np.ndarray:
         """The elements of the mask, ascending: uint64."""
@@ -64,7 +68,7 @@ class Feedback:
             count: elements of the array.
             dtype: type of the array. The residual of floats of up to 16 bits is float32.
         """
-        self._feedback = _core.feedback_create(int(count), name_of_type(dtype))
+        self._feedback = _core.feedback_create(whole(count, "count"), name_of_type(dtype))
 
     @classmethod
     def load(cls, path: Union[str, os.PathLike[str]]) -> Feedback:

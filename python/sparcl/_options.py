@@ -7,7 +7,8 @@ from typing import Any, Optional
 from . import _core
 from ._arrays import name_of_type
 from ._choices import (
-    DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, number_of, toggle,
+    DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, number_of, real,
+    toggle, whole,
 )  # fmt: skip
 
 _TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
@@ -22,7 +23,8 @@ def top_k_options(*given: Any) -> _core.TopKOptions:
         algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
         number_of(DETERMINISM, determinism, "determinism"),
         number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
-        toggle(device_kernels, "device_kernels"), [int(each) for each in tensors],
+        toggle(device_kernels, "device_kernels"),
+        [whole(each, "a length in tensors") for each in tensors],
     )  # fmt: skip
 
 
@@ -33,7 +35,8 @@ def update_options(
 ) -> _core.UpdateOptions:  # fmt: skip
     """The C structure of the options of an update."""
     return _core.UpdateOptions(
-        number_of(SELECT, select, "select"), threshold, count, bytes, name_of_type(grid),
-        number_of(VALUES, values, "values"), number_of(ROUNDING, rounding, "rounding"), seed,
-        toggle(adopt, "adopt"), number_of(VERIFY, verify, "verify"),
+        number_of(SELECT, select, "select"), real(threshold, "threshold"), whole(count, "count"),
+        whole(bytes, "bytes"), name_of_type(grid), number_of(VALUES, values, "values"),
+        number_of(ROUNDING, rounding, "rounding"), whole(seed, "seed"), toggle(adopt, "adopt"),
+        number_of(VERIFY, verify, "verify"),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
-from ._choices import text_path, toggle
+from ._choices import fill, real, text, text_path, toggle, whole
 from ._errors import (
     Error, InvalidArgumentError, InvalidUsageError, RemoteError, SystemError, TimeoutError,
 )  # fmt: skip
@@ -113,18 +113,13 @@ class Publisher(_Ended):
             certificates: folder of certificates, in place of `secret`.
             store: a thread also writes the versions there.
         """
-        options = _core.PublisherOptions()
-        options.listen = listen
-        options.model_id = model_id
-        options.key_path = text_path(key)
-        options.state_path = text_path(epoch_file)
-        options.queue = queue
-        options.peer_bytes = peer_bytes
-        options.secret_path = text_path(secret)
-        options.insecure = toggle(insecure, "insecure")
-        options.shared_memory = toggle(shared_memory, "shared_memory")
-        options.witness_path = text_path(witness)
-        options.certificates_path = text_path(certificates)
+        options = fill(
+            _core.PublisherOptions(), listen=listen, model_id=model_id, key_path=text_path(key),
+            state_path=text_path(epoch_file), queue=queue, peer_bytes=peer_bytes,
+            secret_path=text_path(secret), insecure=toggle(insecure, "insecure"),
+            shared_memory=toggle(shared_memory, "shared_memory"), witness_path=text_path(witness),
+            certificates_path=text_path(certificates),
+        )  # fmt: skip
         self.state = as_state(state, writeable=False)
         self._handle = _core.publisher_create(
             self.state._state, options, store._store if store is not None else None
@@ -162,7 +157,7 @@ class Publisher(_Ended):
         """
         if version is None:
             version = self._newest + 1
-        self._handle.publish(version)
+        self._handle.publish(whole(version, "version"))
         self._newest = version
         return version
 
@@ -176,7 +171,8 @@ class Publisher(_Ended):
         Args:
             timeout: seconds until :class:`TimeoutError`; None: no limit.
         """
-        self._handle.wait(version, acks, _seconds(timeout))
+        version, acks = whole(version, "version"), whole(acks, "acks", most=2**31 - 1)
+        _with_limit(self._handle.wait, timeout, version, acks)
 
     async def wait_async(
         self, version: int, acks: int = 1, timeout: Optional[float] = None
@@ -186,11 +182,11 @@ class Publisher(_Ended):
 
     def wait_stored(self, version: int, timeout: Optional[float] = None) -> None:
         """Waits until the store has a version, or a later one."""
-        self._handle.wait_stored(version, _seconds(timeout))
+        _with_limit(self._handle.wait_stored, timeout, whole(version, "version"))
 
     def count(self, version: int = 0) -> tuple[int, int]:
         """Connected replicas, and those of them that hold `version` or a later one."""
-        return self._handle.count(version)
+        return self._handle.count(whole(version, "version"))
 
     @property
     def last_report(self) -> _core.Report:
@@ -239,21 +235,18 @@ class Subscriber(_Ended):
             from_store: versions always come from the store, and the publisher tells of them.
             store_patience: seconds after which the publisher sends what the store lacks; 0: 5.
         """
-        options = _core.SubscriberOptions()
-        options.model_id = model_id
-        options.trust_path = text_path(trust)
-        options.trust_threshold = trust_threshold
-        options.record_path = text_path(record)
-        options.double_buffer = toggle(double_buffer, "double_buffer")
-        options.relay = toggle(relay, "relay")
-        options.secret_path = text_path(secret)
-        options.max_age = max_age
-        options.certificates_path = text_path(certificates)
-        options.from_store = toggle(from_store, "from_store")
-        options.store_patience_ms = round(store_patience * 1000)
+        options = fill(
+            _core.SubscriberOptions(), model_id=model_id, trust_path=text_path(trust),
+            trust_threshold=trust_threshold, record_path=text_path(record),
+            double_buffer=toggle(double_buffer, "double_buffer"), relay=toggle(relay, "relay"),
+            secret_path=text_path(secret), max_age=max_age,
+            certificates_path=text_path(certificates), from_store=toggle(from_store, "from_store"),
+            store_patience_ms=round(real(store_patience, "store_patience") * 1000),
+        )  # fmt: skip
         self.state = as_state(state, writeable=True)
         self._handle = _core.subscriber_create(
-            self.state._state, address, options, store._store if store is not None else None
+            self.state._state, text(address, "address"), options,
+            store._store if store is not None else None,
         )
         self._views = weakref.WeakSet()
         self._double = options.double_buffer == 1
@@ -328,11 +321,11 @@ class Subscriber(_Ended):
 
     def commit(self, version: int) -> None:
         """Writes a prepared version to the tensors."""
-        self._handle.commit(version)
+        self._handle.commit(whole(version, "version"))
 
     def next_group(self, comm: Comm, timeout: float = 600) -> int:
         """Waits for a newer version, and shows it on all ranks of `comm`, or on none."""
-        return self._handle.next_of_group(timeout, comm._comm)
+        return self._handle.next_of_group(real(timeout, "timeout"), comm._comm)
 
     def tensor(self, name: str) -> Any:
         """A NumPy array, for reading, over a tensor of the shown version.
@@ -367,23 +360,29 @@ class Subscriber(_Ended):
 
     def pin(self, version: int) -> None:
         """Limits the versions that are shown to those up to `version`; 0: no limit."""
-        self._handle.pin(version)
+        self._handle.pin(whole(version, "version"))
 
     def __repr__(self) -> str:
         return f"<sparcl.Subscriber {'closed' if self.closed else f'at version {self.version}'}>"
 
 
 def _seconds(timeout: Optional[float]) -> float:
-    return math.inf if timeout is None else float(timeout)
+    return math.inf if timeout is None else real(timeout, "timeout")
 
 
-# The wait goes in pieces, so that Ctrl-C ends it. The text of an error has the whole time.
-def _with_limit(call: Any, timeout: Optional[float]) -> int:
+# A wait goes in pieces, so that Ctrl-C ends it. The text of an error has the whole time.
+def _with_limit(call: Any, timeout: Optional[float], *given: Any) -> Any:
     try:
-        return call(_seconds(timeout))
+        return call(*given, _seconds(timeout))
     except TimeoutError as error:
-        text = re.sub(r"within [0-9.e+-]+ s", f"within {timeout:g} s", str(error))
-        raise type(error)(text) from None
+        raise _with_whole_time(error, timeout) from None
+
+
+def _with_whole_time(error: Error, timeout: Optional[float]) -> Error:
+    if timeout is None:
+        return error
+    whole = rf"\1 {timeout:g} s"
+    return type(error)(re.sub(r"\b(within|after) [0-9.e+-]+ s\b", whole, str(error), count=1))
 
 
 # Calls `call(seconds)` in a thread until it gives something, or fails with none of `early`.
@@ -400,6 +399,6 @@ async def _in_pieces(
         except asyncio.CancelledError:
             piece.add_done_callback(if_cancelled or (lambda done: done.cancelled() or done.exception()))
             raise
-        except early:
+        except early as error:
             if left <= _PIECE:
-                raise
+                raise _with_whole_time(error, timeout) from None

@@ -6,7 +6,7 @@ import os
 from typing import Any, List, Optional, Union
 
 from . import _core
-from ._choices import CHAIN, number_of, text_path
+from ._choices import CHAIN, fill, number_of, real, text, text_path, whole
 from ._errors import CorruptError, InvalidArgumentError
 from ._arrays import place_of
 from ._state import State, Tensors, as_state
@@ -41,17 +41,13 @@ class Store:
             trust: file of public keys, `trust_threshold` of which must have signed.
             chain: "hybrid", "plain" or "independent": what late readers may take.
         """
-        options = _core.StoreOptions()
-        options.anchor_every = anchor_every
-        options.keep_versions = keep_versions
-        options.lease_seconds = lease_seconds
-        options.single_writer = single_writer
-        options.model_id = model_id
-        options.key_path = text_path(key)
-        options.trust_path = text_path(trust)
-        options.trust_threshold = trust_threshold
-        options.chain = number_of(CHAIN, chain, "chain")
-        self._store = _core.store_open(url, options)
+        options = fill(
+            _core.StoreOptions(), anchor_every=anchor_every, keep_versions=keep_versions,
+            lease_seconds=lease_seconds, single_writer=single_writer, model_id=model_id,
+            key_path=text_path(key), trust_path=text_path(trust), trust_threshold=trust_threshold,
+            chain=number_of(CHAIN, chain, "chain"),
+        )  # fmt: skip
+        self._store = _core.store_open(text(url, "url"), options)
         self._states: dict[bool, tuple[Any, State]] = {}  # by whether it is written
         self._url = url
 
@@ -66,6 +62,7 @@ class Store:
             The version.
         """
         version = self.latest() + 1 if version is None else version
+        version = whole(version, "version")
         self._store.publish(self._as_state(state, writeable=False)._state, version)
         return version
 
@@ -84,6 +81,7 @@ class Store:
         Returns:
             The version.
         """
+        version = whole(version, "version")
         return self._store.restore(self._as_state(state, writeable=True)._state, version)
 
     # Of the same arrays as before the state is kept, which knows what they hold.
@@ -127,7 +125,9 @@ class Store:
             seconds: keep versions that are younger.
             bytes: remove more versions, until all objects have at most this many bytes.
         """
-        return self._store.prune(versions, seconds, bytes)
+        return self._store.prune(
+            whole(versions, "versions"), real(seconds, "seconds"), whole(bytes, "bytes")
+        )
 
     def compact(self) -> int:
         """Adds the skips that are missing, and an anchor. Returns the number of objects."""

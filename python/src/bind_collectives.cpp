@@ -357,16 +357,19 @@ nb::object all_reduce_sparse(nb::object comm, const nb::object& values, const nb
 
 Mask* make_mask_of(const nb::object& indices, std::size_t count) {
   const ArrayView view(indices, "indices", Access::kRead);
+  const std::uint64_t* const places = indices_of(view, "indices");
   sparclMask_t mask = nullptr;
-  check(sparclMaskCreateIndices(&mask, indices_of(view, "indices"), view.count(), count));
+  run_released([&] { return sparclMaskCreateIndices(&mask, places, view.count(), count); });
   return new Mask(mask, "mask");
 }
 
 // block: 0: elements are drawn, not blocks.
 Mask* make_random_mask(std::size_t count, double density, std::uint64_t seed, std::size_t block) {
   sparclMask_t mask = nullptr;
-  check(block == 0 ? sparclMaskCreateRandom(&mask, count, density, seed)
-                   : sparclMaskCreateBlocks(&mask, count, block, density, seed));
+  run_released([&] {
+    return block == 0 ? sparclMaskCreateRandom(&mask, count, density, seed)
+                      : sparclMaskCreateBlocks(&mask, count, block, density, seed);
+  });
   return new Mask(mask, "mask");
 }
 
@@ -378,14 +381,16 @@ std::size_t mask_count(const Mask& mask) {
 
 void mask_indices(const Mask& mask, const nb::object& out) {
   const ArrayView view(out, "out", Access::kWrite);
+  auto* const places = const_cast<std::uint64_t*>(indices_of(view, "out"));
+  const sparclMask_t handle = mask.get();
   std::size_t nnz = 0;
-  check(sparclMaskGetIndices(mask.get(), const_cast<std::uint64_t*>(indices_of(view, "out")),
-                             view.count(), &nnz));
+  run_released([&] { return sparclMaskGetIndices(handle, places, view.count(), &nnz); });
 }
 
 Feedback* make_feedback(std::size_t count, const std::string& type) {
+  const sparclDataType_t number = type_of_name(type, "dtype");
   sparclFeedback_t feedback = nullptr;
-  check(sparclFeedbackCreate(&feedback, count, type_of_name(type, "dtype")));
+  run_released([&] { return sparclFeedbackCreate(&feedback, count, number); });
   return new Feedback(feedback, "feedback");
 }
 
@@ -410,7 +415,7 @@ nb::tuple feedback_residual(const Feedback& feedback) {
 
 sparclFeedbackStats_t feedback_stats(const Feedback& feedback) {
   sparclFeedbackStats_t stats = SPARCL_FEEDBACK_STATS_INITIALIZER;
-  check(sparclFeedbackStats(feedback.get(), &stats));
+  run_released([&, handle = feedback.get()] { return sparclFeedbackStats(handle, &stats); });
   return stats;
 }
 
@@ -459,7 +464,10 @@ void add_collectives(nb::module_& module) {
              run_released(
                  [&, handle = feedback.get()] { return sparclFeedbackSave(handle, c_text(path)); });
            })
-      .def("reset", [](const Feedback& feedback) { check(sparclFeedbackReset(feedback.get())); })
+      .def("reset",
+           [](const Feedback& feedback) {
+             run_released([handle = feedback.get()] { return sparclFeedbackReset(handle); });
+           })
       .def("residual", &feedback_residual)
       .def("stats", &feedback_stats);
   module.def("mask_of_indices", &make_mask_of, nb::arg().none(), nb::arg());

@@ -65,8 +65,9 @@ void mark_indices(State& state, const std::string& name, const nb::object& indic
   const ArrayView view(indices, "indices", Access::kRead);
   if (view.type() != sparclUint64 && view.type() != sparclInt64)
     raise(sparclInvalidArgument, nb::str("indices: element numbers are uint64 or int64"));
-  check(sparclStateMarkIndices(state.get(), c_text(name),
-                               static_cast<const std::uint64_t*>(view.data()), view.count()));
+  run_released([&, handle = state.get(), places = static_cast<const std::uint64_t*>(view.data())] {
+    return sparclStateMarkIndices(handle, c_text(name), places, view.count());
+  });
 }
 
 // bitmap: uint64 words, with room for a bit a block of the tensor.
@@ -75,8 +76,9 @@ void mark_blocks(State& state, const std::string& name, const nb::object& bitmap
   const ArrayView view(bitmap, "bitmap", Access::kRead);
   if (view.type() != sparclUint64)
     raise(sparclInvalidArgument, nb::str("bitmap: its words are uint64"));
-  check(sparclStateMarkBlocks(state.get(), c_text(name),
-                              static_cast<const std::uint64_t*>(view.data()), block));
+  run_released([&, handle = state.get(), words = static_cast<const std::uint64_t*>(view.data())] {
+    return sparclStateMarkBlocks(handle, c_text(name), words, block);
+  });
 }
 
 nb::bytes hash_of(const State& state) {

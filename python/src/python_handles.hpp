@@ -31,10 +31,17 @@ class Handle {
     raise(sparclInvalidUsage, nb::cast(text));
   }
   bool is_closed() const { return handle_ == nullptr; }
-  // After an error it is open, unless the library has not got it any more.
+  // After an error it is open. A thread that finds another one closing it leaves it to that one.
   void close() {
-    if (handle_ == nullptr) return;
-    run_released([this] { return Destroy(handle_); });
+    if (handle_ == nullptr || is_closing_) return;
+    is_closing_ = true;
+    sparclResult_t result;
+    {
+      const ReleasedGil released;
+      result = Destroy(handle_);
+    }
+    is_closing_ = false;
+    check(result);
     handle_ = nullptr;
     kept_.clear();
     views_.clear();
@@ -53,6 +60,7 @@ class Handle {
  private:
   T handle_;
   const char* kind_;
+  bool is_closing_ = false;
   std::vector<nb::object> kept_;
   std::vector<ArrayView> views_;
 };

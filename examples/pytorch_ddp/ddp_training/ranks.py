@@ -18,7 +18,7 @@ class Ranks:
         self.device = device_of(settings.training.device)
         if self.count > 1:
             dist.init_process_group(settings.distributed.backend)
-        self.comm = make_comm(settings.distributed.meeting, self.count)
+        self.comm = make_comm(settings.distributed.bootstrap, self.count)
         if settings.distributed.nccl:
             self.comm.use_nccl()
 
@@ -57,12 +57,12 @@ def device_of(name):
     return device
 
 
-def make_comm(meeting, count):
+def make_comm(bootstrap, count):
     if count == 1:
         return sparcl.Comm.local(1)[0]
-    if meeting == "torch":
+    if bootstrap == "torch":
         return sparcl.Comm.from_torch()
-    if meeting == "env":
+    if bootstrap == "env":
         return sparcl.Comm.from_env()
     from mpi4py import MPI
 

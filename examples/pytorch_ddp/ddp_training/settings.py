@@ -41,7 +41,7 @@ class Compression:
 @dataclass
 class Distributed:
     backend: str = "gloo"
-    meeting: str = "torch"
+    bootstrap: str = "torch"
     nccl: bool = False
 
 
@@ -70,7 +70,7 @@ CHOICES = {
     "mode": ("union", "selected", "global"),
     "wire": ("same", "bfloat16", "int8", "int4", "int2"),
     "backend": ("gloo", "nccl"),
-    "meeting": ("torch", "env", "mpi"),
+    "bootstrap": ("torch", "env", "mpi"),
 }
 
 
