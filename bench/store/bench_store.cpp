@@ -4,7 +4,8 @@
 // skips and anchors; the whole tensor's XOR in zstd, level 1 (hf-xor); indices and values, the same
 // in zstd (GRAIL); dense. Times: a publish beside a copy of all weights; a restore from nothing
 // beside a read of a dense file, both from the disk, by turns; 64 versions later; one version
-// later, also beside the same update with its bytes in memory. Prints one line of JSON: medians.
+// later, also beside the same update with its bytes in memory; a publisher's pause while its store
+// is written behind it. Prints one line of JSON: medians.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -223,6 +224,42 @@ nlohmann::json measure_readers(const Options& options, const std::string& url, W
           {"next_version_s", median(next)}, {"next_version_ratio", median(next_ratios)}};
 }
 
+// What sparclPublish takes of the training while a thread writes the store behind it, beside bare
+// stores of the values that changed.
+nlohmann::json measure_pause(const Options& options, Training& training) {
+  sparcl::State state = state_of(training.weights());
+  const sparcl::Store store("file:" + options.folder + "/behind");
+  sparcl::Publisher::Options behind;
+  behind.store = &store;
+  sparcl::Publisher publisher(state, behind);
+  publisher.publish(1);
+  std::vector<double> pauses, stores, ratios;
+  std::vector<std::uint32_t> indices;
+  Weights values, held;
+  for (std::uint64_t version = 2; version < options.pairs + 2; ++version) {
+    publisher.wait_stored(version - 1, 600);
+    held = training.weights();
+    training.train();
+    indices.clear();
+    values.clear();
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (held[i] == training.weights()[i]) continue;
+      indices.push_back(static_cast<std::uint32_t>(i));
+      values.push_back(training.weights()[i]);
+    }
+    stores.push_back(seconds_of([&] {
+      for (std::size_t i = 0; i < indices.size(); ++i) held[indices[i]] = values[i];
+    }));
+    if (held != training.weights()) throw std::runtime_error("the bare stores give other weights");
+    pauses.push_back(seconds_of([&] { publisher.publish(version); }));
+    ratios.push_back(pauses.back() / stores.back());
+  }
+  publisher.wait_stored(options.pairs + 1, 600);
+  return {{"pause_s", median(pauses)},
+          {"bare_stores_s", median(stores)},
+          {"pause_ratio", median(ratios)}};
+}
+
 nlohmann::json run(const Options& options) {
   const std::string url = "file:" + options.folder + "/store";
   Training training(options.elements, options.step);
@@ -270,6 +307,7 @@ nlohmann::json run(const Options& options) {
       {"publish_s", median(publish)},
       {"copy_s", median(copy)}};
   row.update(measure_readers(options, url, training.weights()));
+  row.update(measure_pause(options, training));
   return row;
 }
 
