@@ -10,6 +10,7 @@
 #include "kernels/accumulate.hpp"
 #include "kernels/bit_list.hpp"
 #include "kernels/classes.hpp"
+#include "kernels/copy_sum.hpp"
 #include "kernels/diff.hpp"
 #include "kernels/entry_sum.hpp"
 #include "kernels/gamma.hpp"
@@ -92,6 +93,7 @@ struct KernelSet {
   ClassKernels classes;
   RansKernels rans;
   HashWordsKernel* hash_words;
+  CopySumKernel* copy_sum;
   ReduceTable reduces;
   AccumulateTable accumulates;
   EntryKernels entries;

@@ -42,6 +42,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #include "kernels/cpu/access.inl"
 #include "kernels/cpu/bit_list.inl"
+#include "kernels/cpu/copy_sum.inl"
 #include "kernels/cpu/diff.inl"
 #include "kernels/cpu/gamma.inl"
 #include "kernels/cpu/rans.inl"
@@ -104,6 +105,7 @@ void fill_kernel_set(KernelSet& set) {
   set.gammas = {gamma_widths, gamma_lengths, write_gammas, read_gammas};
   set.rans = {rans_encode, rans_decode};
   set.hash_words = hash_words;
+  set.copy_sum = copy_sum;
   set.reduces = reduces();
   set.accumulates = accumulates();
   set.entries = entries();

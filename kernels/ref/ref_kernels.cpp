@@ -320,6 +320,21 @@ Hash128 hash_words(const std::byte* bytes, std::size_t byte_count) {
   return sum;
 }
 
+std::uint64_t copy_sum(const std::byte* from, std::size_t bytes, std::byte* to) {
+  SumColumns a{}, b{};
+  for (std::size_t row = 0; row < bytes; row += 8 * kSumColumns) {
+    for (std::size_t i = 0; i < kSumColumns; ++i) {
+      const std::size_t at = row + 8 * i;
+      std::uint64_t word = 0;
+      if (at < bytes) std::memcpy(&word, from + at, std::min<std::size_t>(8, bytes - at));
+      a[i] += word;
+      b[i] += a[i];
+    }
+  }
+  if (to != from) std::memcpy(to, from, bytes);
+  return sum_of(a, b);
+}
+
 // One element, in the one or two words that contain it.
 template <class T>
 void add_element(Hash128& sum, std::size_t position, T value) {
@@ -373,6 +388,7 @@ const KernelSet& reference_kernels() {
                              kReferenceClassKernels,
                              {ref::rans_encode, ref::rans_decode},
                              hash_words,
+                             copy_sum,
                              reference_reduces(),
                              reference_accumulates(),
                              reference_entries()};
