@@ -1,5 +1,6 @@
 #include "floor.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -28,6 +29,21 @@ void touch_changed(std::span<std::uint16_t> weights, std::span<const std::uint64
     if (i + kAhead < changed.size()) __builtin_prefetch(&weights[changed[i + kAhead]], 1, 2);
     auto* element = const_cast<volatile std::uint16_t*>(&weights[changed[i]]);
     *element = *element;
+  }
+}
+
+void pass_dense(bool is_root, std::span<std::uint16_t> weights, std::span<std::uint16_t> log) {
+  constexpr std::size_t kPiece = std::size_t{64} << 10;
+  alignas(64) static std::uint16_t shared[kPiece];
+  for (std::size_t at = 0; at < weights.size(); at += kPiece) {
+    const std::size_t bytes = 2 * std::min(kPiece, weights.size() - at);
+    if (is_root) {
+      std::memcpy(shared, weights.data() + at, bytes);
+    } else {
+      std::memcpy(log.data() + at, weights.data() + at, bytes);
+      std::memcpy(weights.data() + at, shared, bytes);
+    }
+    asm volatile("" ::: "memory");
   }
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "collectives/broadcast/dense_choice.hpp"
+#include "collectives/broadcast/dense_stream.hpp"
 #include "collectives/broadcast/message_stream.hpp"
 #include "collectives/broadcast/part_list.hpp"
 #include "collectives/broadcast/stream_nccl.hpp"
@@ -21,13 +23,27 @@ namespace {
 // Lanes of a call's channel.
 constexpr std::uint8_t kData = 1;
 constexpr std::uint8_t kVote = 2;
+constexpr std::uint8_t kDenseLane = 3;  // and the next
+constexpr std::uint8_t kLanes = 5;
 
-FanoutPlan plan(const CommContext& comm, std::uint64_t dense_bytes) {
+FanoutPlan plan(const CommContext& comm, std::uint64_t bytes) {
   transport::Transport& transport = comm.engine->transport();
-  const std::string& forced =
-      comm.broadcast_algorithm == kNcclFanoutName ? "auto" : comm.broadcast_algorithm;
-  return plan_fanout(link_cost(transport), transport.size(), comm::guess_update_bytes(dense_bytes),
-                     forced, comm.fragment_bytes);
+  const bool is_fanout =
+      comm.broadcast_algorithm != kNcclFanoutName && comm.broadcast_algorithm != kDenseName;
+  return plan_fanout(link_cost(transport), transport.size(), bytes,
+                     is_fanout ? comm.broadcast_algorithm : "auto", comm.fragment_bytes);
+}
+
+// On one machine all ranks read the root's window.
+Links dense_links(const CommContext& comm, int root, std::uint64_t bytes) {
+  const transport::Transport& transport = comm.engine->transport();
+  if (!transport.capabilities().single_node)
+    return plan(comm, bytes).row->links(transport.rank(), root, transport.size());
+  Links links;
+  if (transport.rank() != root) links.parent = root;
+  for (int i = 1; transport.rank() == root && i < transport.size(); ++i)
+    links.children.push_back((root + i) % transport.size());
+  return links;
 }
 
 // From this size on NCCL is worth its launches on the host, one for each fragment. Heuristic, not
@@ -46,7 +62,7 @@ bool rides_on_nccl(const CommContext& comm, const BroadcastCall& call) {
 std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t number,
                                       BroadcastCall& call, CallReport& report) {
   const transport::Transport& transport = comm.engine->transport();
-  const FanoutPlan fanout = plan(comm, call.dense_bytes);
+  const FanoutPlan fanout = plan(comm, comm::guess_update_bytes(call.dense_bytes));
   call.fingerprint.algorithm = static_cast<std::uint8_t>(fanout.row_index);
   call.fingerprint.fragment_log2 =
       static_cast<std::uint8_t>(std::countr_zero(fanout.fragment_bytes));
@@ -103,13 +119,15 @@ class StreamedCall final : public CallBody {
     report_.dense_bytes = call_.dense_bytes;
     stream_ = open_stream(comm_, number_, call_, report_);
     is_sender_ = call_.refusal.ok() && call_.source != nullptr;
-    return {call_.fingerprint, call_.refusal, PartList::subject(call_.parts),
-            Extents{.has_device_arrays = call_.is_on_device ? 1U : 0U}};
+    Extents extents;
+    extents.has_device_arrays = call_.is_on_device ? 1 : 0;
+    extents.sends_dense = is_dense() ? 1 : 0;
+    return {call_.fingerprint, call_.refusal, PartList::subject(call_.parts), extents};
   }
 
   // The root encodes, and sends nothing.
   Ahead work_ahead() noexcept override try {
-    if (!is_sender_ || !call_.encodes_ahead || !outcome_.ok() ||
+    if (!is_sender_ || !call_.encodes_ahead || is_dense() || !outcome_.ok() ||
         !stream_->wants_more_ahead(*call_.source))
       return Ahead::kDone;
     if (call_.source->is_waiting()) return Ahead::kWaits;
@@ -123,6 +141,7 @@ class StreamedCall final : public CallBody {
   // Stream, then vote, which is the commit point.
   Task run(const Extents& extents) override {
     note_devices(extents);
+    if (extents.sends_dense != 0 && extents.has_device_arrays == 0) open_dense();
     const double begin = engine_.transport().now();
     std::optional<StageRange> range("exchange");
     Task streaming = is_sender_ ? stream_->send_all(*call_.source, outcome_)
@@ -149,9 +168,21 @@ class StreamedCall final : public CallBody {
     co_return committed;
   }
 
-  std::uint8_t lanes() const override { return kVote + 1; }
+  std::uint8_t lanes() const override { return kLanes; }
 
  private:
+  bool is_dense() const { return is_sender_ && call_.sends_dense && !rides_on_nccl(comm_, call_); }
+
+  void open_dense() {
+    auto dense = std::make_unique<DenseStream>(comm_, number_, kDenseLane,
+                                               dense_links(comm_, call_.root, call_.dense_bytes),
+                                               *call_.update);
+    dense_ = dense.get();
+    stream_ = std::move(dense);
+    call_.was_dense = true;
+    report_.algorithm = kDenseName;
+  }
+
   void note_devices(const Extents& extents) const {
     if (call_.is_blocking && call_.fingerprint.operation < comm_.devices_take_part->size())
       (*comm_.devices_take_part)[call_.fingerprint.operation] = extents.has_device_arrays != 0;
@@ -160,7 +191,9 @@ class StreamedCall final : public CallBody {
   Task commit() {
     SPARCL_FAILPOINT("broadcast.before_commit");
     Task drained = stream_->drain();
-    if (is_sender_) {
+    if (dense_ != nullptr) {
+      dense_->commit();
+    } else if (is_sender_) {
       call_.source->commit();
     } else {
       Status committed = call_.target->commit(stream_->bytes());
@@ -193,6 +226,7 @@ class StreamedCall final : public CallBody {
   BroadcastCall& call_;
   CallReport& report_;
   std::unique_ptr<Stream> stream_;
+  DenseStream* dense_ = nullptr;  // stream_, if it is one
   bool is_sender_ = false;
   Status outcome_;  // of this rank's end of the stream
 };

@@ -22,6 +22,8 @@ class DeviceScratch;
 
 namespace sparcl::collectives::broadcast {
 
+struct UpdateCall;
+
 // One run of the pattern that all sparse broadcasts share: agree on the call, stream, vote, commit.
 // number: the call's position in the communicator's order. The root has a source, other ranks a
 // target; neither is needed with a refusal. The result is the call's: the same on all ranks unless
@@ -37,6 +39,9 @@ struct BroadcastCall {
   std::uint64_t dense_bytes = 0;    // known to all ranks: the plan depends on it
   StreamSource* source = nullptr;
   StreamTarget* target = nullptr;
+  UpdateCall* update = nullptr;  // whose arrays a root may send as they are
+  bool sends_dense = false;      // root: it does
+  bool was_dense = false;        // result, the same on all ranks
 };
 Task run_broadcast(const CommContext& comm, std::uint32_t number, BroadcastCall& call,
                    CallReport& report);

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "collectives/broadcast/dense_choice.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/broadcast/part_list.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 std::vector<std::string_view> names() {
   std::vector<std::string_view> all = comm::row_names(fanout_table());
   all.emplace_back(kNcclFanoutName);
+  all.emplace_back(kDenseName);
   return all;
 }
 
@@ -36,7 +38,8 @@ const comm::AlgorithmChoice kFanoutAlgorithms{
     "ALGO_BROADCAST",
     "Fan-out of the sparse broadcast. auto: the algorithm with the smallest predicted time; after "
     "sparclCommUseNccl, nccl for blocking calls on large or unknown sizes. nccl: NCCL for all "
-    "blocking calls, auto for the others.",
+    "blocking calls, auto for the others. dense: arrays as they are, without looking for changes; "
+    "auto for calls that need changes (a state, a rule, marks, SPARCL_VERIFY=full).",
     names};
 
 const CollectiveDescriptor kBroadcastDelta{

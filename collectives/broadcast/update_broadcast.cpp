@@ -4,6 +4,7 @@
 #include <cmath>
 #include <new>
 
+#include "collectives/broadcast/dense_choice.hpp"
 #include "collectives/broadcast/update_ends.hpp"
 
 namespace sparcl::collectives::broadcast {
@@ -116,25 +117,31 @@ std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& c
   return std::make_unique<HostTarget>(call, comm);
 }
 
-Status check_target(const UpdateCall& call, const CommContext& comm,
-                    const codec::UpdateDecoder& decoder) {
+Status check_version(const UpdateCall& call, const CommContext& comm, std::uint64_t target) {
   const int rank = comm.engine->transport().rank();
-  if (call.version != 0 && call.version != decoder.target_version()) {
+  if (call.version != 0 && call.version != target) {
     return Status(
         Code::kMismatch,
         fmt::format(
             "rank {} called for version {}, the root, rank {}, for version {}: pass the same, or 0",
-            rank, call.version, call.root, decoder.target_version()));
+            rank, call.version, call.root, target));
   }
-  if (decoder.target_version() < call.receiver.updated_to) {
+  if (target < call.receiver.updated_to) {
     return Status(
         Code::kInvalidArgument,
         fmt::format(
             "version {} of the root, rank {}, does not come after version {} of the state of "
             "rank {}. Give a larger version; to go back, make another state of the tensors",
-            decoder.target_version(), call.root, call.receiver.updated_to, rank));
+            target, call.root, call.receiver.updated_to, rank));
   }
+  return Status();
+}
+
+Status check_target(const UpdateCall& call, const CommContext& comm,
+                    const codec::UpdateDecoder& decoder) {
+  SPARCL_RETURN_IF_ERROR(check_version(call, comm, decoder.target_version()));
   if (decoder.writes_all()) return Status();
+  const int rank = comm.engine->transport().rank();
   // The program itself may have updated an older state, as in double buffering.
   if (call.receiver.held_version > decoder.base_version() &&
       call.receiver.held_version != decoder.target_version()) {
@@ -172,7 +179,9 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
   pattern.fingerprint.datatype = common_datatype(*call.map);
   pattern.fingerprint.detail = call.schema_hash.low ^ call.schema_hash.high;
   pattern.dense_bytes = call.map->byte_count();
+  pattern.update = &call;
   if (comm.engine->transport().rank() == call.root) {
+    pattern.sends_dense = sends_dense(call, comm);
     const std::unique_ptr<UpdateSource> source =
         call.device != nullptr ? device_source(call, comm) : host_source(call, comm);
     pattern.source = source.get();
@@ -185,7 +194,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
       } catch (const std::bad_alloc&) {  // asked again: the end of the GPU's writes must be known
       }
     }
-    report.nnz_in = report.nnz_out = source->changed();
+    report.nnz_in = report.nnz_out =
+        pattern.was_dense ? call.map->element_count() : source->changed();
     report.dropped_l2 = source->dropped_l2();
     co_return status;
   }
@@ -201,7 +211,8 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     } catch (const std::bad_alloc&) {  // asked again: the end of the GPU's writes must be known
     }
   }
-  report.nnz_in = report.nnz_out = receiver->changed();
+  report.nnz_in = report.nnz_out =
+      pattern.was_dense ? call.map->element_count() : receiver->changed();
   co_return status;
 }
 

@@ -30,6 +30,9 @@ std::unique_ptr<UpdateTarget> host_target(UpdateCall& call, const CommContext& c
 std::unique_ptr<UpdateSource> device_source(UpdateCall& call, const CommContext& comm);
 std::unique_ptr<UpdateTarget> device_target(UpdateCall& call, const CommContext& comm);
 
+// Checks that the root's version is the requested one, and later than the held one.
+Status check_version(const UpdateCall& call, const CommContext& comm, std::uint64_t target);
+
 // Checks a complete update: it is the requested one, and its base is the held state.
 Status check_target(const UpdateCall& call, const CommContext& comm,
                     const codec::UpdateDecoder& decoder);

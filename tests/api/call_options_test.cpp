@@ -138,7 +138,7 @@ TEST_F(CallOptions, BroadcastSparseTakesTheNamedAlgorithm) {
         }
         return result;
       },
-      {"nccl"});
+      {"nccl", "dense"});
 }
 
 TEST_F(CallOptions, AllReduceMaskedTakesTheNamedAlgorithm) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "collectives/broadcast/dense_choice.hpp"
 #include "tests/support/tier.hpp"
 #include "update_world.hpp"
 
@@ -46,7 +47,8 @@ class FaultRun {
                       options_);
     world.writing = random_.chance(0.5) ? codec::Writing::kEarly : codec::Writing::kStaged;
     const auto rows = broadcast::fanout_table();
-    const char* row = rows[random_.below(rows.size())].name;
+    const std::size_t picked = random_.below(rows.size() + 2);
+    const char* row = picked < rows.size() ? rows[picked].name : broadcast::kDenseName;
     for (CommContext& context : world.contexts) {
       context.broadcast_algorithm = row;
       context.fragment_bytes = broadcast::kMinFragmentBytes;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/aggregate/aggregation.hpp"
+#include "collectives/broadcast/dense_choice.hpp"
 #include "collectives/broadcast/fanout.hpp"
 #include "collectives/dense/dense.hpp"
 #include "collectives/sparse_sum/sparse_sum.hpp"
@@ -49,7 +50,7 @@ TEST(CollectiveTable, TheNameOfAnAlgorithmStandsInItsRowAlone) {
   for (const auto& [choice, row] : tables) {
     ASSERT_FALSE(choice->names().empty());
     for (const std::string_view name : choice->names()) {
-      if (name == broadcast::kNcclFanoutName) continue;  // no row: NCCL's own fan-out
+      if (name == broadcast::kNcclFanoutName || name == broadcast::kDenseName) continue;  // no rows
       const std::string quoted = '"' + std::string(name) + '"';
       std::vector<std::string> expected = files_with(row + quoted);
       EXPECT_EQ(expected.size(), 1U) << name;
@@ -71,7 +72,7 @@ TEST(CollectiveTable, ADescriptorNamesItsCollective) {
     EXPECT_EQ(comm::find_collective(collective_table(), static_cast<std::uint32_t>(each->kind)),
               each);
     EXPECT_TRUE(each->name.starts_with("sparcl")) << each->name;
-    if (each->choice == nullptr) continue;  // it has one algorithm
+    if (each->choice == nullptr) continue;      // it has one algorithm
     for (unsigned row = 0; row < 256; ++row) {  // any number may come over the wire
       EXPECT_FALSE(each->algorithm(static_cast<std::uint8_t>(row)).empty()) << each->name;
       EXPECT_FALSE(each->choice(static_cast<std::uint8_t>(row)).setting.empty()) << each->name;

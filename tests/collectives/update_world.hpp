@@ -72,6 +72,7 @@ class UpdateWorld {
     for (int rank = 0; rank < ranks; ++rank) {
       contexts[static_cast<std::size_t>(rank)].engine = &party.engine(rank);
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
+      contexts[static_cast<std::size_t>(rank)].broadcast_algorithm = "chain";  // auto may be dense
     }
   }
 

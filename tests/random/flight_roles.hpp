@@ -35,6 +35,8 @@ const char* name_of(Slip slip);
 
 inline constexpr std::array kShares{0.0, 1e-5, 1e-3, 0.01, 0.03, 0.2, 0.5, 0.9, 1.0};
 inline constexpr double kSlipChance = 0.06;
+// Below it no broadcast sends all elements, which checks no base.
+inline constexpr double kCheckedShare = 0.02;
 
 std::size_t draw_count(SeededRandom& random);
 // Of arrays that are summed: every rank works out all ranks'.

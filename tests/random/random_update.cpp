@@ -157,7 +157,7 @@ class UpdateFlight final : public RandomFlight {
       if (!tensor.changed.empty()) spoilt_ = &tensor;
     }
     const bool can_spoil = has_base_ && scene_.checks_base && roles_.odd != roles_.root &&
-                           spoilt_ != nullptr && share < 0.1 && choice_ == Choice::kAll;
+                           spoilt_ != nullptr && share < kCheckedShare && choice_ == Choice::kAll;
     if (roles_.slip == Slip::kBase && !can_spoil) roles_.slip = Slip::kNone;
     if (roles_.slip == Slip::kVersion && roles_.odd == roles_.root) roles_.slip = Slip::kNone;
     if (choice_ == Choice::kMarked) roles_.slip = Slip::kNone;  // marks outlive a call that fails

@@ -34,7 +34,8 @@ struct Extents {
   std::uint16_t has_duplicates = 0;            // 1: on some rank
   std::uint16_t union_share = 0;               // of kWholeUnion: see LearnedUnion
   std::int32_t min_capacity_rank = INT32_MAX;  // the lowest rank that has it; agree() sets it
-  std::uint32_t has_device_arrays = 0;         // 1: kernels of some rank read and write its arrays
+  std::uint16_t has_device_arrays = 0;         // 1: kernels of some rank read and write its arrays
+  std::uint16_t sends_dense = 0;               // 1: the root sends its arrays as they are
 };
 
 // One round on `channel`. `mine`: this rank's refusal, or success. `verdict` is the same on all

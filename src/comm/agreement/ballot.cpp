@@ -182,6 +182,7 @@ void merge(Ballot& into, const Ballot& other) {
       std::min(into.extents.min_scratch_mib, other.extents.min_scratch_mib);
   into.extents.has_duplicates |= other.extents.has_duplicates;
   into.extents.has_device_arrays |= other.extents.has_device_arrays;
+  into.extents.sends_dense |= other.extents.sends_dense;
   into.extents.union_share = std::max(into.extents.union_share, other.extents.union_share);
   if (other.refusing_rank < into.refusing_rank) {
     into.refusing_rank = other.refusing_rank;
