@@ -63,9 +63,11 @@ def whole(value: Any, argument: str, least: int = 0, most: int = 2**64 - 1) -> i
 def real(value: Any, argument: str) -> float:
     """A number; names the argument if it is none."""
     try:
-        return float(value)
+        if not isinstance(value, str):
+            return float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{argument} is {value!r}: it is a number") from None
+        pass
+    raise TypeError(f"{argument} is {value!r}: it is a number")
 
 
 def text(value: Any, argument: str) -> str:
@@ -81,7 +83,7 @@ def fill(options: Any, **given: object) -> Any:
         try:
             setattr(options, name, value)
         except TypeError:
-            kind = {int: "a number from 0 on", float: "a number of seconds", bool: "True or False"}
+            kind = {int: "a whole number of 0 or more, below 2**64", float: "a number of seconds", bool: "True or False"}
             expected = kind.get(type(getattr(options, name)), "text, or None")
             raise InvalidArgumentError(f"{name} is {value!r}: it is {expected}") from None
     return options

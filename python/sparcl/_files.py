@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _core
 from ._choices import HASH, number_of, text_path
+from ._errors import InvalidArgumentError
 from ._options import update_options
 
 Path = Union[str, os.PathLike[str]]
@@ -55,6 +56,8 @@ def diff(
     options = update_options(
         select, threshold, count, bytes, grid, values, rounding, seed, None
     )
+    if isinstance(only, str):
+        raise InvalidArgumentError(f"only is {only!r}: pass a sequence of globs, [{only!r}]")
     with _as_path(base) as first, _as_path(target) as second:
         report, _ = _core.file_diff(
             first, second, os.fspath(output), mode, list(only), options, side_files, threads,
@@ -107,6 +110,8 @@ def compose(
     on_progress: Optional[Progress] = None,
 ) -> _core.FileReport:  # fmt: skip
     """Writes several deltas as one. Each must begin where the one before it ends."""
+    if isinstance(deltas, (str, bytes, os.PathLike)):
+        raise InvalidArgumentError(f"deltas is {deltas!r}: pass a sequence of paths")
     paths = [os.fspath(each) for each in deltas]
     return _core.file_compose(paths, text_path(base), os.fspath(output), on_progress)[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import atexit
 import math
 import os
@@ -157,7 +158,8 @@ class Publisher(_Ended):
         """
         if version is None:
             version = self._newest + 1
-        self._handle.publish(whole(version, "version"))
+        version = whole(version, "version")
+        self._handle.publish(version)
         self._newest = version
         return version
 
@@ -283,28 +285,32 @@ class Subscriber(_Ended):
         Returns:
             The version that the tensors now hold.
         """
+        with self._waiting():
+            version, self._untold = self._untold, None
+            return _with_limit(self._handle.next, timeout) if version is None else version
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
         if not self._lock.acquire(timeout=2 * _PIECE):  # of a wait that was cancelled
             raise InvalidUsageError("another thread waits for a version of this subscriber")
         try:
-            if self._untold is not None:
-                return self._take_untold()
-            return _with_limit(self._handle.next, timeout)
+            yield
         finally:
             self._lock.release()
 
-    def _take_untold(self) -> int:
-        version, self._untold = self._untold, None
-        assert version is not None
-        return version
-
-    def _keep_untold(self, piece: Any) -> None:
-        if not piece.cancelled() and piece.exception() is None:
-            self._untold = piece.result()
+    # In a thread. What it takes is untold until the coroutine, which may be cancelled, returns it.
+    def _next_untold(self, seconds: float) -> None:
+        with self._waiting():
+            if self._untold is None:
+                self._untold = self._handle.next(seconds)
 
     async def next_async(self, timeout: Optional[float] = None) -> int:
         """:meth:`next` as a coroutine. A version that comes while it is cancelled is the next one."""
         early = (TimeoutError, RemoteError, SystemError)
-        return await _in_pieces(timeout, self.next, early, self._keep_untold)
+        while self._untold is None:  # another thread may take what has come
+            await _in_pieces(timeout, self._next_untold, early)
+        version, self._untold = self._untold, None
+        return version
 
     def __iter__(self) -> Iterator[int]:
         """Each newer version, once the tensors hold it."""
@@ -367,7 +373,10 @@ class Subscriber(_Ended):
 
 
 def _seconds(timeout: Optional[float]) -> float:
-    return math.inf if timeout is None else real(timeout, "timeout")
+    seconds = math.inf if timeout is None else real(timeout, "timeout")
+    if math.isnan(seconds):
+        raise InvalidArgumentError("timeout is nan: it is a number of seconds, or None")
+    return seconds
 
 
 # A wait goes in pieces, so that Ctrl-C ends it. The text of an error has the whole time.
@@ -387,7 +396,7 @@ def _with_whole_time(error: Error, timeout: Optional[float]) -> Error:
 
 # Calls `call(seconds)` in a thread until it gives something, or fails with none of `early`.
 async def _in_pieces(
-    timeout: Optional[float], call: Any, early: tuple[type[Error], ...], if_cancelled: Any = None
+    timeout: Optional[float], call: Any, early: tuple[type[Error], ...]
 ) -> Any:
     loop = asyncio.get_running_loop()
     end = loop.time() + _seconds(timeout)
@@ -397,7 +406,7 @@ async def _in_pieces(
         try:
             return await asyncio.shield(piece)
         except asyncio.CancelledError:
-            piece.add_done_callback(if_cancelled or (lambda done: done.cancelled() or done.exception()))
+            piece.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
         except early as error:
             if left <= _PIECE:

@@ -36,6 +36,7 @@ class Running:
     """A command of the program, until :meth:`close` or the end of this process."""
 
     def __init__(self, command: str, arguments: Sequence[str]):
+        self._owner = os.getpid()
         program = path_of_program()
         if program is None:
             raise UnsupportedError(
@@ -125,15 +126,16 @@ class Running:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """Ends the program: by SIGTERM, and after 10 s by SIGKILL."""
+        """Ends the program: by SIGTERM, and after 10 s by SIGKILL. Not in a forked child."""
         _open.discard(self)
+        if os.getpid() != self._owner:
+            return
         if self._process.stdin is not None:
             self._process.stdin.close()
-        try:
+        if self._process.poll() is None:  # else its number may be another process's
             # A process that was forked from this one may hold the other end of the pipe.
-            os.killpg(self._process.pid, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGTERM)
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:

@@ -44,7 +44,7 @@ def save(tensors: Mapping[str, Any], path: Union[str, os.PathLike[str]]) -> None
 
 
 def load_into(path: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) -> None:
-    """Reads a file into arrays of the same names, types and shapes."""
+    """Reads a file into arrays of the same names, types and shapes; else it writes nothing."""
     with open(path, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         begin = file.tell()
@@ -55,9 +55,13 @@ def load_into(path: Union[str, os.PathLike[str]], tensors: Mapping[str, Any]) ->
             memories = {}
             for name, array in tensors.items():
                 memory = held.enter_context(_core.Memory(array, f"tensor '{name}'", True))
-                first, last = header[name]["data_offsets"]
-                if len(memory) != last - first:
-                    raise InvalidArgumentError(f"tensor '{name}' has another size in {path}")
+                kind = _CODES[_core.type_name(array, f"tensor '{name}'")]
+                own = (kind, list(shape_of(array)))
+                said = (header[name]["dtype"], header[name]["shape"])
+                if own != said:
+                    raise InvalidArgumentError(
+                        f"tensor '{name}' is {own[0]} {own[1]}, and {said[0]} {said[1]} in {path}"
+                    )
                 memories[name] = memory
             for name, memory in memories.items():
                 file.seek(begin + header[name]["data_offsets"][0])

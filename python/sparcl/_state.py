@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 from . import _core
-from ._arrays import name_of_type
+from ._arrays import count_of, name_of_type
+from ._choices import whole
 from ._errors import InvalidArgumentError
 
 #: Name and array of each tensor.
@@ -126,15 +127,24 @@ class State(Mapping):
             block: elements a block.
             bitmap: uint64 words, a bit a block, from the low end; copied.
         """
+        block = whole(block, "block", 1)
+        array = self._arrays.get(name)
+        if array is not None:
+            words, wanted = count_of(bitmap, "bitmap"), -(-count_of(array, "tensor") // block)
+            if 64 * words < wanted:
+                raise InvalidArgumentError(
+                    f"bitmap has {words} words, and {name!r} has {wanted} blocks of {block} "
+                    f"elements: pass {-(-wanted // 64)} words"
+                )
         self._state.mark_blocks(name, bitmap, block)
 
     def set_trainable(self, name: str, trainable: bool) -> None:
         """Sets whether a tensor trains. Updates neither read nor send a tensor that does not."""
-        self._state.set_trainable(name, trainable)
+        self._state.set_trainable(name, bool(trainable))
 
     def set_priority(self, name: str, priority: int) -> None:
         """Sets the order of tensors in updates: higher priority first; the same on all ranks."""
-        self._state.set_priority(name, priority)
+        self._state.set_priority(name, whole(priority, "priority", -(2**31), 2**31 - 1))
 
     @property
     def version(self) -> int:

@@ -6,9 +6,9 @@ import os
 from typing import Any, List, Optional, Union
 
 from . import _core
+from ._arrays import count_of, name_of_type, place_of, shape_of
 from ._choices import CHAIN, fill, number_of, real, text, text_path, whole
 from ._errors import CorruptError, InvalidArgumentError
-from ._arrays import place_of
 from ._state import State, Tensors, as_state
 
 Path = Union[str, os.PathLike[str]]
@@ -89,7 +89,7 @@ class Store:
         if isinstance(tensors, State):
             return as_state(tensors, writeable)
         pairs = list(tensors.items() if hasattr(tensors, "items") else tensors)
-        places = [(name, place_of(array) or id(array)) for name, array in pairs]
+        places = [(name, _place(array)) for name, array in pairs]
         kept = self._states.get(writeable)
         if kept is None or kept[0] != places:
             self._states[writeable] = kept = (places, State(pairs, writeable=writeable))
@@ -152,3 +152,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<sparcl.Store {self._url}>"
+
+
+# What tells an array from others; empty ones have no place, and are as good as each other.
+def _place(array: Any) -> Any:
+    place = place_of(array)
+    if place is None and count_of(array, "tensor") == 0:
+        return ("empty", name_of_type(getattr(array, "dtype", "")), tuple(shape_of(array)))
+    return place or id(array)

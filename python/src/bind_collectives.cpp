@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
@@ -26,6 +28,7 @@ class Request {
   // Whether the call is over; raises what it failed with.
   bool test() {
     if (call_->request == nullptr) return raise_again(), true;
+    const InUse use(is_in_use_);
     int done = 0;
     sparclResult_t result;
     {
@@ -40,6 +43,7 @@ class Request {
   }
   void wait() {
     if (call_->request == nullptr) return raise_again();
+    const InUse use(is_in_use_);
     Comm& comm = nb::cast<Comm&>(comm_);
     const sparclComm_t handle = comm.is_closed() ? nullptr : comm.get();
     sparclResult_t result;
@@ -58,6 +62,20 @@ class Request {
   const sparclReport_t& report() const { return report_; }
 
  private:
+  // One thread at a time: a refusal of the library would look like the call's result.
+  class InUse {
+   public:
+    explicit InUse(bool& flag) : flag_(flag) {
+      if (flag_) raise(sparclInvalidUsage, nb::str("another thread is in a call of this request"));
+      flag_ = true;
+    }
+    ~InUse() { flag_ = false; }
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+
+   private:
+    bool& flag_;
+  };
   // What the call failed with is raised each time.
   void note(sparclResult_t result, bool is_over) {
     if (!is_over) return;
@@ -68,6 +86,7 @@ class Request {
   void raise_again() const {
     if (failed_) raise(failed_->first, failed_->second);
   }
+  bool is_in_use_ = false;  // changed with the GIL
   std::optional<std::pair<sparclResult_t, nb::object>> failed_;
   nb::object comm_;
   std::unique_ptr<InFlight> call_;
@@ -407,9 +426,13 @@ nb::tuple feedback_residual(const Feedback& feedback) {
   sparclDataType_t type = sparclFloat32;
   check(sparclFeedbackGetResidual(feedback.get(), &residual, &count, &type));
   const auto bytes = static_cast<Py_ssize_t>(count * bytes_of_type(type));
-  nb::object copy =
-      nb::steal(PyByteArray_FromStringAndSize(static_cast<const char*>(residual), bytes));
+  nb::object copy = nb::steal(PyByteArray_FromStringAndSize(nullptr, bytes));
   if (!copy.is_valid()) throw nb::python_error();
+  char* const to = PyByteArray_AS_STRING(copy.ptr());
+  {
+    const ReleasedGil released;
+    if (bytes > 0) std::memcpy(to, residual, static_cast<std::size_t>(bytes));
+  }
   return nb::make_tuple(copy, type_name(type));
 }
 
@@ -439,7 +462,9 @@ void add_collectives(nb::module_& module) {
   nb::class_<Mask>(module, "Mask")
       .def("close", &Mask::close)
       .def("set_step",
-           [](const Mask& mask, std::uint64_t step) { check(sparclMaskSetStep(mask.get(), step)); })
+           [](const Mask& mask, std::uint64_t step) {
+             run_released([&, handle = mask.get()] { return sparclMaskSetStep(handle, step); });
+           })
       .def("count", &mask_count)
       .def("indices", &mask_indices);
   nb::class_<sparclFeedbackStats_t>(module, "FeedbackStats",

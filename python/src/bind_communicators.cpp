@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "python/src/python_handles.hpp"
@@ -30,7 +31,8 @@ struct Config {
 };
 
 nb::list make_local(int ranks) {
-  std::vector<sparclComm_t> comms(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+  constexpr int kMost = 65'536;  // more are refused by the call
+  std::vector<sparclComm_t> comms(static_cast<std::size_t>(std::clamp(ranks, 0, kMost)));
   check(sparclCommInitLocal(comms.data(), ranks));
   nb::list made;
   for (const sparclComm_t comm : comms)
@@ -53,6 +55,7 @@ Comm* make_from_id(int ranks, const nb::bytes& bytes, int rank, const Config& co
     raise(sparclInvalidArgument, nb::cast(text));
   }
   std::memcpy(id.internal, bytes.c_str(), sizeof id.internal);
+  (void)config.c();  // raises here, and not in the thread
   const auto comm = std::make_shared<sparclComm_t>(nullptr);
   run_aside(
       [=] {
@@ -127,6 +130,11 @@ int failed_rank(const Comm& comm) {
 
 void use_nccl(const Comm& comm, const std::optional<nb::bytes>& id, std::uintptr_t nccl) {
   sparclNcclOptions_t options = SPARCL_NCCL_OPTIONS_INITIALIZER;
+  if (id && id->size() != sizeof(sparclUniqueId)) {
+    const std::string text = "id has " + std::to_string(id->size()) +
+                             " bytes: pass the 128 bytes of ncclGetUniqueId, made on one rank";
+    raise(sparclInvalidArgument, nb::cast(text));
+  }
   if (id) options.unique_id = id->c_str();
   options.comm = reinterpret_cast<void*>(nccl);
   run_blocking(comm.get(), [&] { return sparclCommUseNccl(comm.get(), &options); });

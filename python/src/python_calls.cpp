@@ -94,6 +94,7 @@ bool is_main_thread() {
 
 void begin_in_child() {
   make_watch();
+  coming_back.store(0);
   main_thread = 0;
 }
 

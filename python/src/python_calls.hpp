@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -100,9 +101,10 @@ void watch_interrupts();
 // came in a piece.
 template <class Call, class IsEarly>
 void run_in_pieces(double seconds, Call&& call, IsEarly&& is_early) {
+  using Clock = std::chrono::steady_clock;
   constexpr double kPiece = 0.1;
-  for (double waited = 0;; waited += kPiece) {
-    const double left = seconds - waited;
+  for (const Clock::time_point begin = Clock::now();;) {
+    const double left = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
     sparclResult_t result;
     {
       const ReleasedGil released;

@@ -91,15 +91,17 @@ class Comm : public Handle<sparclComm_t, sparclCommDestroy> {
   }
   // Keeps what a request uses whose Python object is gone, until the call is over.
   void adopt(std::unique_ptr<InFlight> call) { orphans_.push_back(std::move(call)); }
+  // Others may adopt meanwhile: other threads, and destructors that run here.
   void drop_ended_orphans() {
-    std::erase_if(orphans_, [](const std::unique_ptr<InFlight>& each) {
+    std::vector<std::unique_ptr<InFlight>> held = std::exchange(orphans_, {});
+    for (std::unique_ptr<InFlight>& each : held) {
       int done = 0;
       {
         const ReleasedGil released;
         sparclTest(&each->request, &done, nullptr);
       }
-      return done != 0 || each->request == nullptr;
-    });
+      if (done == 0 && each->request != nullptr) orphans_.push_back(std::move(each));
+    }
   }
 
  private:

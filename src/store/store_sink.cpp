@@ -178,6 +178,8 @@ Status StoreSink::wait(std::uint64_t version, double seconds) {
   const auto limit = std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8));
   (void)changed_.wait_for(lock, limit, [&] { return stored_ >= version || !trouble_.ok(); });
   if (stored_ >= version) return {};
+  // Timeout says that the version may still come.
+  if (trouble_.code() == Code::kTimeout) return Status(Code::kRemoteError, trouble_.message());
   if (!trouble_.ok()) return trouble_;
   return Status(Code::kTimeout,
                 fmt::format("{}: after {:g} s version {} is not there: the newest is {}",

@@ -285,3 +285,52 @@ def test_a_refused_array_is_let_go():
         alone.all_reduce_top_k(memoryview(buffer).cast("f").toreadonly(), 1, out=memoryview(buffer).cast("f")[::2])
     gc.collect()
     buffer.extend(b"more")
+
+
+def test_requests_are_dropped_on_another_thread():
+    program = """
+import queue, threading
+import numpy as np, sparcl
+a, b = sparcl.Comm.local(2)
+x = np.arange(100, dtype=np.float32)
+q = queue.SimpleQueue()
+def drop():
+    while q.get() is not None:
+        pass
+d = threading.Thread(target=drop)
+d.start()
+for i in range(1500):
+    q.put(a.i_all_reduce_top_k(x, 1))
+q.put(None)
+d.join()
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120)
+    assert run.returncode == 0, run.stderr.decode()
+
+
+def test_a_refusal_beside_another_thread_is_not_the_result():
+    comms = sparcl.Comm.local(2)
+    for _ in range(50):
+        request = comms[0].i_all_reduce_top_k(np.ones(1000), 10)
+        refused = []
+
+        def look():
+            for _ in range(100):
+                try:
+                    request.test()
+                except sparcl.InvalidUsageError as error:
+                    refused.append(error)
+
+        other = threading.Thread(target=look)
+        other.start()
+        partner = comms[1].i_all_reduce_top_k(np.ones(1000), 10)
+        partner_thread = threading.Thread(target=partner.wait)
+        partner_thread.start()
+        while not request._call.done:
+            try:
+                request.wait()
+            except sparcl.InvalidUsageError:
+                pass
+        other.join()
+        partner_thread.join()
+        request.wait()  # again: what it gave

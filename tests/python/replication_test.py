@@ -255,3 +255,52 @@ class TestStateDict:
                 publisher.publish()
                 subscriber.next(20)
         assert all(served[f"t{i}"][2] == i for i in range(0, 10000, 97))
+
+
+def test_a_cancelled_wait_loses_no_version():
+    trained, served = model(1), zeros_like(model(1))
+    with sparcl.Publisher(trained) as publisher:
+        with sparcl.Subscriber(served, publisher.address) as subscriber:
+            publisher.publish(1)
+            publisher.wait(1, acks=0, timeout=10)
+
+            async def give_up():  # the loop ends while the thread waits
+                waiting = asyncio.ensure_future(subscriber.next_async())
+                await asyncio.sleep(0.05)
+                waiting.cancel()
+
+            assert subscriber.next(10) == 1
+            asyncio.run(give_up())
+            publisher.publish(2)
+            assert subscriber.next(10) == 2
+
+            async def in_pieces():
+                for _ in range(2000):
+                    try:
+                        return await asyncio.wait_for(subscriber.next_async(), 0.004)
+                    except asyncio.TimeoutError:
+                        pass
+
+            publisher.publish(3)
+            assert asyncio.run(in_pieces()) == 3 == subscriber.version
+
+
+def test_a_store_takes_a_state_dict_with_an_empty_tensor_again(tmp_path):
+    store = sparcl.Store(f"file:{tmp_path}/s")
+    weights = np.ones(5, np.float32)
+    for version in (1, 2):
+        weights[0] = version
+        store.publish({"w": weights, "e": np.empty(0, np.float32)}, version)
+    got = np.zeros(5, np.float32)
+    for _ in range(2):
+        assert store.restore({"w": got, "e": np.empty(0, np.float32)}) == 2
+    assert got[0] == 2
+
+
+@pytest.mark.parametrize("other", [np.array([1, 2, 3, 4], np.int32), np.ones((2, 2), np.float32)])
+def test_a_delta_of_other_types_is_refused(tmp_path, other):
+    base = {"w": np.ones(4, np.float32)}
+    sparcl.diff(base, {"w": other}, tmp_path / "d")
+    with pytest.raises(sparcl.Error, match="w"):
+        sparcl.apply(base, tmp_path / "d")
+    assert np.array_equal(base["w"], np.ones(4, np.float32))
