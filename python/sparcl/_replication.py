@@ -11,7 +11,7 @@ import re
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from . import _core
 from ._choices import fill, real, text, text_path, toggle, whole
@@ -58,6 +58,9 @@ class _Left:
         raise InvalidUsageError("this subscriber is closed: make another one")
 
 
+_Self = TypeVar("_Self", bound="_Ended")
+
+
 class _Ended:
     """Shared by both: `with`, and the end."""
 
@@ -75,7 +78,7 @@ class _Ended:
     def closed(self) -> bool:
         return self._handle.closed
 
-    def __enter__(self) -> Any:
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -123,7 +126,7 @@ class Publisher(_Ended):
         )  # fmt: skip
         self.state = as_state(state, writeable=False)
         self._handle = _core.publisher_create(
-            self.state._state, options, store._store if store is not None else None
+            self.state._state, options, _store_of(store)
         )
         self._newest = 0
         _open.add(self)
@@ -248,7 +251,7 @@ class Subscriber(_Ended):
         self.state = as_state(state, writeable=True)
         self._handle = _core.subscriber_create(
             self.state._state, text(address, "address"), options,
-            store._store if store is not None else None,
+            _store_of(store),
         )
         self._views = weakref.WeakSet()
         self._double = options.double_buffer == 1
@@ -370,6 +373,13 @@ class Subscriber(_Ended):
 
     def __repr__(self) -> str:
         return f"<sparcl.Subscriber {'closed' if self.closed else f'at version {self.version}'}>"
+
+
+def _store_of(store: Optional[Store]) -> Any:
+    handle = getattr(store, "_store", None)
+    if store is not None and handle is None:
+        raise TypeError(f"store is {store!r}: pass a sparcl.Store, as of sparcl.Store('file:PATH')")
+    return handle
 
 
 def _seconds(timeout: Optional[float]) -> float:

@@ -14,6 +14,21 @@ from ._errors import InvalidArgumentError
 Tensors = Union[Mapping[str, Any], Iterable[tuple[str, Any]]]
 
 
+def pairs_of(tensors: Tensors) -> list[tuple[str, Any]]:
+    """Names and arrays of a model."""
+    given: Any = tensors
+    try:
+        pairs = given.items() if hasattr(given, "items") else given
+        return [(name, array) for name, array in pairs]
+    except (TypeError, ValueError):
+        pass
+    if hasattr(given, "state_dict"):
+        cure = "pass its state_dict() (from_state_dict, into)"
+    else:
+        cure = "pass a dict of arrays by name"
+    raise TypeError(f"a {type(tensors).__name__} is no model: {cure}")
+
+
 class State(Mapping):
     """A model: named tensors, which stay where they are.
 
@@ -34,7 +49,7 @@ class State(Mapping):
         self._arrays: dict[str, Any] = {}
         self._numbers: dict[str, Optional[int]] = {}  # in the C state; None: several slices
         self._count = 0
-        for name, array in tensors.items() if isinstance(tensors, Mapping) else tensors:
+        for name, array in pairs_of(tensors):
             self.add(name, array)
 
     @classmethod

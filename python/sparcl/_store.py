@@ -9,7 +9,7 @@ from . import _core
 from ._arrays import count_of, name_of_type, place_of, shape_of
 from ._choices import CHAIN, fill, number_of, real, text, text_path, whole
 from ._errors import CorruptError, InvalidArgumentError
-from ._state import State, Tensors, as_state
+from ._state import State, Tensors, as_state, pairs_of
 
 Path = Union[str, os.PathLike[str]]
 
@@ -88,7 +88,7 @@ class Store:
     def _as_state(self, tensors: Union[State, Tensors], writeable: bool) -> State:
         if isinstance(tensors, State):
             return as_state(tensors, writeable)
-        pairs = list(tensors.items() if hasattr(tensors, "items") else tensors)
+        pairs = pairs_of(tensors)
         places = [(name, _place(array)) for name, array in pairs]
         kept = self._states.get(writeable)
         if kept is None or kept[0] != places:
