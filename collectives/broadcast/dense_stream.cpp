@@ -197,21 +197,29 @@ void DenseStream::pass_on(const Buffer& message) {
   }
 }
 
-void DenseStream::post_receive() {
+// used: of a receive that is over, or empty.
+void DenseStream::post_receive(const Buffer& used) {
   if (next_receive_ > arrays_.bytes()) return;
   if (next_receive_ == arrays_.bytes()) {
     receives_.push_back(engine_.receive(links_.parent, data_, Buffer::allocate(kLastBytes)));
     ++next_receive_;
     return;
   }
-  BufferSource& from = links_.children.empty() ? *comm_.buffers : comm_.outgoing();
-  receives_.push_back(
-      engine_.receive(links_.parent, data_, from.take(count_at(next_receive_) + kSumBytes)));
+  const std::size_t bytes = count_at(next_receive_) + kSumBytes;
+  const Buffer room = used.size() >= bytes ? used.slice(0, bytes) : receive_room(bytes);
+  receives_.push_back(engine_.receive(links_.parent, data_, room));
   next_receive_ += count_at(next_receive_);
 }
 
+// From a near parent only locations come, unless its window has no room: the pool keeps no memory
+// for them.
+Buffer DenseStream::receive_room(std::size_t bytes) const {
+  if (!links_.children.empty()) return comm_.outgoing().take(bytes);
+  return is_near(links_.parent) ? Buffer::allocate(bytes) : comm_.buffers->take(bytes);
+}
+
 Task DenseStream::receive_all(StreamTarget&, Status& outcome) {
-  for (std::size_t i = 0; i < kAhead; ++i) post_receive();
+  for (std::size_t i = 0; i < kAhead; ++i) post_receive(Buffer());
   for (std::uint64_t first = 0; first < arrays_.bytes(); first += fragment_bytes_) {
     Task credit = take_credit(first);
     SPARCL_CO_RETURN_IF_ERROR(co_await credit);
@@ -229,7 +237,7 @@ Task DenseStream::receive_all(StreamTarget&, Status& outcome) {
     pass_on(*message);
     if (outcome.ok()) outcome = take_or_fail(first, *message, count);
     give_credit(first);
-    post_receive();
+    post_receive(links_.children.empty() ? next->buffer : Buffer());
   }
   const transport::OperationRef last = receives_.front();
   SPARCL_CO_RETURN_IF_ERROR(co_await engine_.wait(last, "the end of the arrays"));

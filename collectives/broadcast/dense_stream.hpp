@@ -37,7 +37,8 @@ class DenseStream final : public Stream {
  private:
   std::size_t count_at(std::uint64_t first) const;
   bool is_near(int peer) const;
-  void post_receive();
+  void post_receive(const Buffer& used);
+  Buffer receive_room(std::size_t bytes) const;
   void pass_on(const Buffer& message);
   Task take_credit(std::uint64_t first);
   void give_credit(std::uint64_t first);
