@@ -32,6 +32,19 @@ from ._store import Store
 
 __version__: str = _VERSION
 
+
+def _show(facts: object) -> str:
+    names = [name for name in dir(type(facts)) if not name.startswith("_")]
+    shown = ", ".join(f"{name}={getattr(facts, name)!r}" for name in names)
+    return f"{type(facts).__name__}({shown})"
+
+
+for _kind in (
+    Advice, AggregatorStats, FeedbackStats, FileReport, Report, RoundReport, StorePruned,
+    WorkerStats,
+):  # fmt: skip
+    _kind.__repr__ = _show  # type: ignore[method-assign]
+
 __all__ = [
     "Advice", "Aggregator", "AggregatorStats", "Comm", "CorruptError", "Error", "Feedback",
     "FeedbackStats", "FileReport", "Finding", "InternalError", "InvalidArgumentError",

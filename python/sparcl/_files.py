@@ -73,18 +73,18 @@ def apply(
     """Writes the target of a delta, which is checked first.
 
     Args:
-        base: checkpoint that the delta was made from. Arrays by name are written in place if
-            `output` is None.
-        output: path of the target; may be `base`.
+        base: checkpoint that the delta was made from.
+        output: path of the target; may be `base`. None: arrays by name are written in place.
 
     Returns:
         The report.
     """
     if output is None:
-        if not isinstance(base, Mapping):
-            output = base
-        else:
+        if isinstance(base, Mapping):
             return _apply_to_arrays(base, delta, on_progress)
+        raise InvalidArgumentError(
+            f"output is None: pass a path of the target, which may be {os.fspath(base)!r} itself"
+        )
     with _as_path(base) as first:
         report, _ = _core.file_apply(first, os.fspath(delta), os.fspath(output), on_progress)
     return report

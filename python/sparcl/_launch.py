@@ -58,7 +58,10 @@ def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
 
 def place_of(env: Mapping[str, str]) -> _Place:
     """Reads the variables of torchrun, mpirun or Slurm; without them: one rank alone."""
-    if "RANK" in env and "WORLD_SIZE" in env:
+    if ("RANK" in env) != ("WORLD_SIZE" in env):
+        there, missing = ("RANK", "WORLD_SIZE") if "RANK" in env else ("WORLD_SIZE", "RANK")
+        raise InvalidArgumentError(f"{there} is set, and {missing} is not: set both, or none")
+    if "RANK" in env:
         port = _int(env, "MASTER_PORT", 1, 65534, "29500") + 1  # the one itself is torch's
         host = env.get("SPARCL_MASTER_ADDR") or env.get("MASTER_ADDR", "127.0.0.1")
         # Not the count of restarts: agents of several nodes count their own.

@@ -113,10 +113,11 @@ def _library() -> Iterator[Finding]:
         yield Finding("program", False, text, "install sparcl's tools, or set SPARCL_PROGRAM")
         return
     run = subprocess.run([program, "info", "--json"], capture_output=True, text=True, timeout=60)
-    if run.returncode != 0:
+    try:  # also with a wrong setting, which is an error of the program
+        info: dict[str, Any] = json.loads(run.stdout)
+    except ValueError:
         yield Finding("program", False, run.stderr.strip(), "")
         return
-    info: dict[str, Any] = json.loads(run.stdout)
     for kind in ("transports", "kernels"):
         for row in info[kind]:
             yield Finding(f"{kind[:-1]} {row['name']}", row["usable"], row["reason"], "")

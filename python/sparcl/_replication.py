@@ -153,6 +153,9 @@ class Publisher(_Ended):
     def publish(self, version: Optional[int] = None) -> int:
         """Publishes the tensors as they are now. Does not wait for subscribers.
 
+        The arrays are those that the publisher was made with: change them in place
+        (``weights[:] = ...``). A new array under an old name in the dict is refused.
+
         Args:
             version: larger than all versions before; None: the next one.
 
@@ -162,6 +165,7 @@ class Publisher(_Ended):
         if version is None:
             version = self._newest + 1
         version = whole(version, "version")
+        self.state.check_places()
         self._handle.publish(version)
         self._newest = version
         return version

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 from . import _core
-from ._arrays import count_of, name_of_type
+from ._arrays import count_of, name_of_type, place_of
 from ._choices import whole
-from ._errors import InvalidArgumentError
+from ._errors import InvalidArgumentError, InvalidUsageError
 
 #: Name and array of each tensor.
 Tensors = Union[Mapping[str, Any], Iterable[tuple[str, Any]]]
@@ -49,6 +49,7 @@ class State(Mapping):
         self._arrays: dict[str, Any] = {}
         self._numbers: dict[str, Optional[int]] = {}  # in the C state; None: several slices
         self._count = 0
+        self._given = tensors if isinstance(tensors, Mapping) else None
         for name, array in pairs_of(tensors):
             self.add(name, array)
 
@@ -122,6 +123,18 @@ class State(Mapping):
             raise InvalidArgumentError(
                 f"{name!r} is no name of a tensor: pass a dict of arrays, or pairs of name and array"
             )
+
+    def check_places(self) -> None:
+        """Refuses a dict, from which the state was made, with another array under an old name."""
+        if self._given is None:
+            return
+        for name, array in self._arrays.items():
+            now = self._given.get(name, array)
+            if now is not array and place_of(now) != place_of(array):
+                raise InvalidUsageError(
+                    f"{name!r} is another array than the state was made with: change arrays in "
+                    "place, as by weights[:] = ..., or make the state anew"
+                )
 
     def mark_indices(self, name: str, indices: Any) -> None:
         """Marks the elements that changed since the last update.

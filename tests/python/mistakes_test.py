@@ -162,6 +162,8 @@ OBJECTS = [
     ("an array for a model", lambda d: sparcl.Publisher(x()), TypeError, "a ndarray is no model"),
     ("numbers for a model", lambda d: sparcl.Store(f"file:{d}/s").restore([1, 2]), TypeError, "a list is no model"),
     ("a url for a store", lambda d: sparcl.Publisher({"w": x()}, store="file:x"), TypeError, "pass a sparcl.Store"),
+    ("another array", lambda d: (lambda m: (p := sparcl.Publisher(m), m.update(w=x() + 1), p.publish()))({"w": x()}), USAGE, "'w' is another array"),
+    ("apply without an output", lambda d: sparcl.apply(d / "a.safetensors", d / "d"), ARGUMENT, "output is None"),
     ("queue negative", lambda d: sparcl.Publisher({"w": x()}, queue=-1), ARGUMENT, "queue is -1"),
     ("address a number", lambda d: sparcl.Subscriber({"w": x()}, 7), TypeError, "address is 7"),
     ("url a path", lambda d: sparcl.Store(d), TypeError, "url is .*: it is text"),
