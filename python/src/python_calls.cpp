@@ -1,3 +1,4 @@
+#include <nanobind/stl/string.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -5,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -224,6 +226,25 @@ const char* c_text(const std::string& text) {
   raise(sparclInvalidArgument,
         nb::steal(
             PyUnicode_DecodeUTF8(shown.data(), static_cast<Py_ssize_t>(shown.size()), "replace")));
+}
+
+WaitWarning::WaitWarning() {
+  const char* const text = std::getenv("SPARCL_WAIT_WARNING_S");
+  char* end = nullptr;
+  const double given = text == nullptr ? 30 : std::strtod(text, &end);
+  next_ = text == nullptr || (end != text && *end == '\0') ? given : 30;
+}
+
+void WaitWarning::look(double waited, sparclResult_t result) {
+  if (!(next_ > 0) || waited < next_) return;
+  next_ = 2 * waited;
+  std::string text = "sparcl has waited for " + std::to_string(static_cast<long>(waited)) +
+                     " s: " + nb::cast<std::string>(last_error(result));
+  for (const std::string piece : {" within 0.1 s", " after 0.1 s"}) {  // the time of one piece
+    if (const std::size_t at = text.find(piece); at != std::string::npos)
+      text.erase(at, piece.size());
+  }
+  if (PyErr_WarnEx(PyExc_RuntimeWarning, text.c_str(), 1) != 0) throw nb::python_error();
 }
 
 void check(sparclResult_t result, sparclComm_t comm) {

@@ -97,14 +97,27 @@ unsigned interrupts();
 // Takes note of Ctrl-C from now on, on the main thread.
 void watch_interrupts();
 
+// Warns of a long wait (SPARCL_WAIT_WARNING_S), by Python's warnings: pieces of a wait are too
+// short for the library's own.
+class WaitWarning {
+ public:
+  WaitWarning();
+  void look(double waited, sparclResult_t result);
+
+ private:
+  double next_;  // seconds; 0: never
+};
+
 // Runs call(seconds) in pieces, between which Python handles signals. is_early(result): nothing
 // came in a piece.
 template <class Call, class IsEarly>
 void run_in_pieces(double seconds, Call&& call, IsEarly&& is_early) {
   using Clock = std::chrono::steady_clock;
   constexpr double kPiece = 0.1;
+  WaitWarning warning;
   for (const Clock::time_point begin = Clock::now();;) {
-    const double left = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+    const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double left = seconds - waited;
     sparclResult_t result;
     {
       const ReleasedGil released;
@@ -112,6 +125,7 @@ void run_in_pieces(double seconds, Call&& call, IsEarly&& is_early) {
     }
     if (result == sparclSuccess || !is_early(result) || !(left > kPiece)) return check(result);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    warning.look(waited, result);
   }
 }
 

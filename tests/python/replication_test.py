@@ -304,3 +304,11 @@ def test_a_delta_of_other_types_is_refused(tmp_path, other):
     with pytest.raises(sparcl.Error, match="w"):
         sparcl.apply(base, tmp_path / "d")
     assert np.array_equal(base["w"], np.ones(4, np.float32))
+
+
+def test_a_long_wait_is_a_warning(monkeypatch):
+    monkeypatch.setenv("SPARCL_WAIT_WARNING_S", "0.3")
+    with sparcl.Publisher({"w": np.ones(3)}) as publisher:
+        with pytest.warns(RuntimeWarning, match="has waited for 0 s: .*0 of 1 replicas"):
+            with pytest.raises(sparcl.TimeoutError):
+                publisher.wait(1, timeout=0.6)
