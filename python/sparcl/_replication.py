@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import atexit
+import contextlib
 import math
 import os
 import re
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 from . import _core
 from ._choices import fill, real, text, text_path, toggle, whole
 from ._errors import (
-    Error, InvalidArgumentError, InvalidUsageError, RemoteError, SystemError, TimeoutError,
+    Error, InvalidArgumentError, InvalidUsageError, RemoteError, StaleError, SystemError,
+    TimeoutError,
 )  # fmt: skip
 from ._state import State, Tensors, as_state
 
@@ -252,6 +254,7 @@ class Subscriber(_Ended):
             certificates_path=text_path(certificates), from_store=toggle(from_store, "from_store"),
             store_patience_ms=round(real(store_patience, "store_patience") * 1000),
         )  # fmt: skip
+        self._max_age, self._stale_until = options.max_age, 0.0
         self.state = as_state(state, writeable=True)
         self._handle = _core.subscriber_create(
             self.state._state, text(address, "address"), options,
@@ -294,7 +297,14 @@ class Subscriber(_Ended):
         """
         with self._waiting():
             version, self._untold = self._untold, None
-            return _with_limit(self._handle.next, timeout) if version is None else version
+            return _with_limit(self._take, timeout) if version is None else version
+
+    def _take(self, seconds: float) -> int:
+        try:
+            return self._handle.next(max(0.0, self._stale_until - time.monotonic()), seconds)
+        except StaleError:
+            self._stale_until = time.monotonic() + self._max_age
+            raise
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
@@ -309,7 +319,7 @@ class Subscriber(_Ended):
     def _next_untold(self, seconds: float) -> None:
         with self._waiting():
             if self._untold is None:
-                self._untold = self._handle.next(seconds)
+                self._untold = self._take(seconds)
 
     async def next_async(self, timeout: Optional[float] = None) -> int:
         """:meth:`next` as a coroutine. A version that comes while it is cancelled is the next one."""

@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include <array>
+#include <chrono>
 #include <tuple>
 
 #include "python/src/python_handles.hpp"
@@ -101,12 +102,19 @@ bool is_early_for_subscriber(sparclResult_t result) {
   return result == sparclTimeout || result == sparclRemoteError || result == sparclSystemError;
 }
 
-std::uint64_t next_version(const Subscriber& subscriber, double seconds) {
+// The library says that a version is stale once in each max_age, and in place of a timeout, which
+// ends each piece of a wait. quiet: seconds from now for which it has been said.
+std::uint64_t next_version(const Subscriber& subscriber, double quiet, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
   std::uint64_t version = 0;
   const sparclSubscriber_t handle = subscriber.get();
   run_in_pieces(
       seconds, [&](double piece) { return sparclSubscriberNext(handle, piece, &version); },
-      is_early_for_subscriber);
+      [&](sparclResult_t result) {
+        const std::chrono::duration<double> waited = Clock::now() - begin;
+        return is_early_for_subscriber(result) || (result == sparclStale && waited.count() < quiet);
+      });
   return version;
 }
 
