@@ -301,3 +301,16 @@ def test_all_buckets_of_a_step_end_before_their_errors_are_raised():
 
     (first, step), (second, _) = run_ranks(2, work)
     assert step == 2 and all(torch.equal(a, b) for a, b in zip(first, second))
+
+
+def test_what_is_no_communicator_and_no_model_is_named(alone):
+    for comm in (None, "gloo"):
+        with pytest.raises(TypeError, match="pass a sparcl.Comm"):
+            TopKHook(comm, ratio=0.1)
+    with pytest.raises(TypeError, match="ratio is '1%': it is a number"):
+        TopKHook(alone, ratio="1%")
+    hook = TopKHook(alone, ratio=0.1)
+    with pytest.raises(TypeError, match="model is a Linear: pass a torch DistributedDataParallel"):
+        hook.register(torch.nn.Linear(2, 2))
+    with pytest.raises(sparcl.InvalidArgumentError, match="lacks rank, size, step, waiting"):
+        hook.load_state_dict({"a": 1})

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import torch
 
-from .._choices import MODE, WIRE, number_of
+from .._choices import MODE, WIRE, number_of, real
 from .._comm import Comm, Request
 from .._errors import Error, InvalidArgumentError
 from .._feedback import Mask
@@ -116,7 +116,9 @@ class Hook:
         self, comm: Comm, ratio: float, feedback: bool, warmup: Optional[WarmUp],
         momentum: Optional[float], restart: float, clip: Optional[float],
     ):  # fmt: skip
-        if not 0 < ratio <= 1:
+        if not isinstance(comm, Comm):
+            raise TypeError(f"comm is {comm!r}: pass a sparcl.Comm, as of Comm.from_torch()")
+        if not 0 < real(ratio, "ratio") <= 1:
             raise InvalidArgumentError(f"ratio is {ratio}: it is above 0 and at most 1")
         if momentum is not None and not 0 <= momentum < 1:
             raise InvalidArgumentError(f"momentum is {momentum}: it is 0 up to below 1, or None")
@@ -149,6 +151,10 @@ class Hook:
         The state of a hook then belongs to names. Without this call it belongs to the order in
         which parameters first come.
         """
+        if not hasattr(model, "register_comm_hook"):
+            raise TypeError(
+                f"model is a {type(model).__name__}: pass a torch DistributedDataParallel"
+            )
         self.name_parameters(getattr(model, "module", model))
         model.register_comm_hook(self, type(self).run)
 
@@ -173,6 +179,11 @@ class Hook:
         Args:
             strict: False: a state of another rank or another number of ranks is taken, too.
         """
+        missing = {"rank", "size", "step", "waiting"} - set(state)
+        if missing:
+            raise InvalidArgumentError(
+                f"the state lacks {', '.join(sorted(missing))}: pass what state_dict() gave"
+            )
         saved, own = (state["rank"], state["size"]), (self.comm.rank, self.comm.size)
         if strict and saved != own:
             raise InvalidArgumentError(
