@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
@@ -47,6 +48,7 @@ class Running:
         self._lines: collections.deque[tuple[int, Any]] = collections.deque(maxlen=_LINES)
         self._count = 0
         self._said: collections.deque[str] = collections.deque(maxlen=20)
+        self._unheard: collections.deque[str] = collections.deque(maxlen=20)
         self._changed = threading.Condition()
         self._streams = 2
         shell = ["/bin/sh", "-c", _UNTIL_STDIN_ENDS, "sparcl"]
@@ -78,13 +80,15 @@ class Running:
             self._keep_said(line)
 
     def _keep_said(self, line: bytes) -> None:
-        self._said.append(line.decode("utf-8", "replace").strip())
+        text = line.decode("utf-8", "replace").strip()
+        self._said.append(text)
+        self._unheard.append(text)
 
     def wait(
         self, wanted: Callable[[dict[str, Any]], bool], what: str, timeout: Optional[float],
         after: int = 0,
     ) -> tuple[int, dict[str, Any]]:  # fmt: skip
-        """Waits for a line for which `wanted` is true.
+        """Waits for a line for which `wanted` is true. What the program says is a warning.
 
         Args:
             what: is waited for, for the text of errors.
@@ -102,6 +106,9 @@ class Running:
                 if not self._streams:
                     raise self._failure()
                 left = None if deadline is None else deadline - time.monotonic()
+                while self._unheard:
+                    text = f"{self._name}: {self._unheard.popleft()}"
+                    warnings.warn(text, RuntimeWarning, stacklevel=3)
                 if left is not None and left <= 0:
                     said = f": {self._said[-1]}" if self._said else ""
                     raise TimeoutError(

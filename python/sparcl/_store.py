@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Union
 from . import _core
 from ._arrays import count_of, name_of_type, place_of, shape_of
 from ._choices import CHAIN, fill, number_of, real, text, text_path, whole
-from ._errors import CorruptError, InvalidArgumentError
+from ._errors import CorruptError, InvalidArgumentError, InvalidUsageError
 from ._state import State, Tensors, as_state, pairs_of
 
 Path = Union[str, os.PathLike[str]]
@@ -91,6 +91,11 @@ class Store:
         pairs = pairs_of(tensors)
         places = [(name, _place(array)) for name, array in pairs]
         kept = self._states.get(writeable)
+        if kept is not None and kept[0] != places and not writeable:
+            raise InvalidUsageError(
+                "this store publishes other arrays: pass the same ones each time, changed in place "
+                "(weights[:] = ...)"
+            )
         if kept is None or kept[0] != places:
             self._states[writeable] = kept = (places, State(pairs, writeable=writeable))
         return kept[1]

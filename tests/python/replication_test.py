@@ -312,3 +312,19 @@ def test_a_long_wait_is_a_warning(monkeypatch):
         with pytest.warns(RuntimeWarning, match="has waited for 0 s: .*0 of 1 replicas"):
             with pytest.raises(sparcl.TimeoutError):
                 publisher.wait(1, timeout=0.6)
+
+
+def test_what_a_program_says_while_it_is_waited_for_is_a_warning():
+    with sparcl.Publisher({"w": np.ones(3, np.float32)}) as publisher:
+        publisher.publish(1)
+        with sparcl.Subscriber.into_checkpoint("/proc/x.safetensors", publisher.address) as kept:
+            with pytest.warns(RuntimeWarning, match="x.safetensors: cannot be created"):
+                with pytest.raises(sparcl.TimeoutError):
+                    kept.next(2)
+
+
+def test_a_store_refuses_other_arrays_of_the_same_names(tmp_path):
+    store = sparcl.Store(f"file:{tmp_path}/s")
+    store.publish({"w": np.ones(3, np.float32)}, 1)
+    with pytest.raises(sparcl.InvalidUsageError, match="changed in place"):
+        store.publish({"w": np.ones(3, np.float32)}, 2)
