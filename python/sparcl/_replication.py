@@ -117,7 +117,7 @@ class Publisher(_Ended):
             shared_memory: to replicas of this machine.
             witness: file that all publishers of the model share: one at a time publishes.
             certificates: folder of certificates, in place of `secret`.
-            store: a thread also writes the versions there.
+            store: a thread also writes the versions there; they go on from its newest one.
         """
         options = fill(
             _core.PublisherOptions(), listen=listen, model_id=model_id, key_path=text_path(key),
@@ -130,7 +130,7 @@ class Publisher(_Ended):
         self._handle = _core.publisher_create(
             self.state._state, options, _store_of(store)
         )
-        self._newest = 0
+        self._newest = store.latest() if store is not None else 0
         _open.add(self)
 
     @classmethod
@@ -231,8 +231,8 @@ class Subscriber(_Ended):
         """Starts a subscriber, which connects, and connects again after each failure.
 
         Args:
-            state: a :class:`State`, or tensors by name, with the publisher's names, types, shapes
-                and order, and any content.
+            state: a :class:`State`, or tensors by name: the publisher's, or some of them, with its
+                names, types and shapes, and any content.
             address: "HOST:PORT" of the publisher.
             model_id: of the publisher.
             trust: file of public keys, `trust_threshold` of which must have signed a version.

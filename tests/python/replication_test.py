@@ -145,6 +145,8 @@ def test_a_publisher_with_a_store(tmp_path):
         with sparcl.Subscriber(served, publisher.address, **options) as subscriber:
             assert subscriber.next(20) == 1
     assert same(trained, served)
+    with sparcl.Publisher(trained, store=store) as again:
+        assert again.publish() == 2
 
 
 def test_masters_are_rounded_on_the_way():
