@@ -34,11 +34,14 @@ FanoutPlan plan(const CommContext& comm, std::uint64_t bytes) {
                      is_fanout ? comm.broadcast_algorithm : "auto", comm.fragment_bytes);
 }
 
-// On one machine all ranks read the root's window.
+// On one machine all ranks read the root's window. By nothing that only this rank knows: settings
+// of ranks may differ as long as their sparse plans are alike.
 Links dense_links(const CommContext& comm, int root, std::uint64_t bytes) {
   const transport::Transport& transport = comm.engine->transport();
-  if (!transport.capabilities().single_node)
-    return plan(comm, bytes).row->links(transport.rank(), root, transport.size());
+  if (!transport.capabilities().single_node) {
+    const FanoutPlan fanout = plan_fanout(link_cost(transport), transport.size(), bytes, "auto", 0);
+    return fanout.row->links(transport.rank(), root, transport.size());
+  }
   Links links;
   if (transport.rank() != root) links.parent = root;
   for (int i = 1; transport.rank() == root && i < transport.size(); ++i)
@@ -63,7 +66,8 @@ std::unique_ptr<Stream> open_messages(const CommContext& comm, std::uint32_t num
                                       BroadcastCall& call, CallReport& report) {
   const transport::Transport& transport = comm.engine->transport();
   const FanoutPlan fanout = plan(comm, comm::guess_update_bytes(call.dense_bytes));
-  call.fingerprint.algorithm = static_cast<std::uint8_t>(fanout.row_index);
+  call.fingerprint.algorithm =
+      comm.broadcast_algorithm == kDenseName ? kDense : static_cast<std::uint8_t>(fanout.row_index);
   call.fingerprint.fragment_log2 =
       static_cast<std::uint8_t>(std::countr_zero(fanout.fragment_bytes));
   report.algorithm = fanout.row->name;

@@ -22,6 +22,7 @@ const comm::AlgorithmChoice& choice(std::uint8_t) { return kFanoutAlgorithms; }
 
 std::string_view algorithm(std::uint8_t row) {
   if (row == kNcclFanout) return kNcclFanoutName;
+  if (row == kDense) return kDenseName;
   return row < fanout_table().size() ? fanout_table()[row].name : "unknown";
 }
 

@@ -12,10 +12,11 @@ constexpr std::uint64_t kMinDenseBytes = std::uint64_t{64} << 10;
 constexpr std::size_t kLineBytes = 64;
 constexpr std::uint64_t kSampledLines = 256;
 
-// Elements of a sample, and how many of them differ.
 struct Sample {
   std::uint64_t elements = 0;
   std::uint64_t changed = 0;
+  std::uint64_t lines = 0;
+  std::uint64_t changed_lines = 0;
 };
 
 // The elements of a piece of at most a line that differ.
@@ -44,22 +45,29 @@ std::uint64_t changed_in(std::size_t width, const std::byte* base, const std::by
   }
 }
 
-// Lines at equal distances of the whole call's bytes.
+// One line in each of kSampledLines stretches of the call's bytes, at a place that no row of a
+// matrix repeats.
 Sample sample(const UpdateCall& call) {
   Sample found;
-  const std::uint64_t distance =
+  const std::uint64_t stretch =
       std::max(call.map->byte_count() / kSampledLines, std::uint64_t{kLineBytes});
-  std::uint64_t next = distance / 2;  // in bytes after the begin of the next array
+  std::uint64_t number = 0, begin = 0;  // begin: of the next stretch, after that of the next array
   for (std::size_t i = 0; i < call.held.size(); ++i) {
     const codec::ArraySpec& array = call.map->arrays()[i];
     const std::size_t width = element_bytes(array.datatype);
-    for (; next < array.bytes(); next += distance) {
-      const std::uint64_t at = next / kLineBytes * kLineBytes;
+    for (; begin < array.bytes(); begin += stretch) {
+      const std::uint64_t place =
+          std::min(begin + kernels::hash_key(number++) % stretch, array.bytes() - 1);
+      const std::uint64_t at = place / kLineBytes * kLineBytes;
       const std::size_t bytes = std::min<std::uint64_t>(kLineBytes, array.bytes() - at);
+      const std::uint64_t changed =
+          changed_in(width, call.sender.base[i] + at, call.held[i] + at, bytes);
       found.elements += bytes / width;
-      found.changed += changed_in(width, call.sender.base[i] + at, call.held[i] + at, bytes);
+      found.changed += changed;
+      ++found.lines;
+      found.changed_lines += changed > 0 ? 1 : 0;
     }
-    next -= array.bytes();
+    begin -= array.bytes();
   }
   return found;
 }
@@ -90,6 +98,8 @@ bool lacks_base(const UpdateCall& call) {
 constexpr double kNearShare = 0.03;
 constexpr double kFarShare = 0.25;
 constexpr std::uint32_t kFastLinkPs = 320;  // for a byte: 25 Gbit/s
+// Changes that lie together: the sparse stream sends few blocks, and reads the rest.
+constexpr std::uint64_t kLeastLinesPercent = 30;
 
 }  // namespace
 
@@ -103,6 +113,7 @@ bool sends_dense(const UpdateCall& call, const CommContext& comm) {
   const Sample found = sample(call);
   const codec::LinkTime link = comm::link_time(comm.engine->transport(), comm.link_gbit);
   if (!link.one_machine && link.ps_per_byte > kFastLinkPs) return false;
+  if (100 * found.changed_lines < kLeastLinesPercent * found.lines) return false;
   const double least = link.one_machine ? kNearShare : kFarShare;
   return static_cast<double>(found.changed) >= least * static_cast<double>(found.elements);
 }

@@ -7,6 +7,7 @@ namespace sparcl::collectives::broadcast {
 
 // Instead of a fan-out's name: the arrays as they are, wherever that is possible.
 constexpr const char* kDenseName = "dense";
+constexpr std::uint8_t kDense = 253;
 
 // By a sample of the root's arrays, a few hundred cache lines of each.
 bool sends_dense(const UpdateCall& call, const CommContext& comm);

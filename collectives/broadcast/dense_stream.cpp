@@ -35,10 +35,9 @@ constexpr std::size_t kPieceBytes = 8 << 10;
 // What is not larger is written to the cache, else around it.
 constexpr std::uint64_t kCachedBytes = std::uint64_t{4} << 20;
 
-// Small enough that ranks overlap their work. A divisor of a segment. forced:
-// SPARCL_FRAGMENT_BYTES.
-std::size_t fragment_of(std::uint64_t bytes, std::uint32_t forced) {
-  if (forced != 0) return forced;
+// Small enough that ranks overlap their work. A divisor of a segment. The same on all ranks, which
+// SPARCL_FRAGMENT_BYTES need not be.
+std::size_t fragment_of(std::uint64_t bytes) {
   return std::bit_floor(
       std::clamp<std::uint64_t>(bytes / 16, kMinFragmentBytes, kMaxFragmentBytes));
 }
@@ -66,7 +65,7 @@ DenseStream::DenseStream(const CommContext& comm, std::uint32_t number, std::uin
       call_(call),
       arrays_(*call.map, call.held, *comm.kernels),
       snapshot_(*call.map, call.sender.snapshot, *comm.kernels),
-      fragment_bytes_(fragment_of(arrays_.bytes(), comm.fragment_bytes)),
+      fragment_bytes_(fragment_of(arrays_.bytes())),
       hash_(call.schema_hash),
       awaited_credits_(links_.children.size()) {
   traffic_.stream_bytes = arrays_.bytes();
@@ -180,8 +179,8 @@ Task DenseStream::take_credit(std::uint64_t first) {
       awaited.pop_front();
     }
   }
-  while (!sends_.empty() &&
-         (sends_.front()->done || sends_.size() > kSendsPerChild * links_.children.size())) {
+  const std::size_t most = kSendsPerChild * std::max<std::size_t>(1, links_.children.size());
+  while (!sends_.empty() && (sends_.front()->done || sends_.size() > most)) {
     const transport::OperationRef oldest = sends_.front();
     SPARCL_CO_RETURN_IF_ERROR(co_await engine_.wait(oldest, "a child to take a fragment"));
     sends_.pop_front();

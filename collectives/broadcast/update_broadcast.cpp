@@ -195,7 +195,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
       }
     }
     report.nnz_in = report.nnz_out =
-        pattern.was_dense ? call.map->element_count() : source->changed();
+        pattern.was_dense ? (status.ok() ? call.map->element_count() : 0) : source->changed();
     report.dropped_l2 = source->dropped_l2();
     co_return status;
   }
@@ -212,7 +212,7 @@ Task broadcast_update(const CommContext& comm, std::uint32_t number, UpdateCall&
     }
   }
   report.nnz_in = report.nnz_out =
-      pattern.was_dense ? call.map->element_count() : receiver->changed();
+      pattern.was_dense ? (status.ok() ? call.map->element_count() : 0) : receiver->changed();
   co_return status;
 }
 

@@ -3,17 +3,16 @@
 std::uint64_t copy_sum(const std::byte* from, std::size_t bytes, std::byte* to) {
   using D = hn::CappedTag<std::uint64_t, kSumColumns>;
   const D d;
-  constexpr std::size_t kLanes = hn::MaxLanes(D());
-  constexpr std::size_t kVectors = kSumColumns / kLanes;
+  const std::size_t lanes = hn::Lanes(d);
   constexpr std::size_t kRowBytes = 8 * kSumColumns;
   alignas(64) SumColumns a{}, b{};
   const auto add = [&](const std::byte* row, std::byte* out) HWY_ATTR {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const auto words = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(row) + v * kLanes);
-      hn::StoreU(words, d, reinterpret_cast<std::uint64_t*>(out) + v * kLanes);
-      const auto sum = hn::Add(hn::Load(d, a.data() + v * kLanes), words);
-      hn::Store(sum, d, a.data() + v * kLanes);
-      hn::Store(hn::Add(hn::Load(d, b.data() + v * kLanes), sum), d, b.data() + v * kLanes);
+    for (std::size_t i = 0; i < kSumColumns; i += lanes) {
+      const auto words = hn::LoadU(d, reinterpret_cast<const std::uint64_t*>(row) + i);
+      hn::StoreU(words, d, reinterpret_cast<std::uint64_t*>(out) + i);
+      const auto sum = hn::Add(hn::Load(d, a.data() + i), words);
+      hn::Store(sum, d, a.data() + i);
+      hn::Store(hn::Add(hn::Load(d, b.data() + i), sum), d, b.data() + i);
     }
   };
   std::size_t at = 0;

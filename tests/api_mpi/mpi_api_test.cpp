@@ -233,7 +233,8 @@ TEST(MpiApi, CommunicatorsThatAreAliveShareThreadsDescriptorsAndMemory) {
     comms.push_back(Comm::mpi(MPI_COMM_WORLD));
     comms.back().broadcast_delta(std::span<float>(held), std::span<const float>(), 0);
   };
-  make_one();
+  // Two: once calls have taken pieces of the window, it keeps those of the next measurement.
+  for (int i = 0; i < 2; ++i) make_one();
   const std::size_t descriptors = entries_of("/proc/self/fd"),
                     threads = entries_of("/proc/self/task"), bytes = resident_bytes();
   for (std::size_t i = 0; i < kComms; ++i) make_one();

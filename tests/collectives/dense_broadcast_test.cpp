@@ -40,6 +40,7 @@ TEST(DenseBroadcast, EveryRankCountRootAndSizeArrivesBitForBit) {
         UpdateWorld world({{DataType::kUint8, 3}, {DataType::kBfloat16, count}}, ranks, ++seed);
         world.writing = seed % 2 == 0 ? codec::Writing::kEarly : codec::Writing::kStaged;
         use(world, broadcast::kDenseName);
+        if (seed % 4 < 2) world.share_windows();
         world.change(seed % 3 == 0 ? 0.01 : 1);
         const transport::SimOutcome outcome = world.broadcast(root);
         expect_dense(world, outcome);
@@ -108,12 +109,48 @@ TEST(DenseBroadcast, TheStatesHashAndTheSnapshotComeWithTheCommit) {
   EXPECT_EQ(snapshot, world.new_state);
 }
 
+TEST(DenseBroadcast, ChangesThatLieTogetherAreSentAlone) {
+  UpdateWorld world({{DataType::kBfloat16, 400'000}}, 3, 8);
+  use(world, "auto");
+  std::byte* const bytes = world.new_state.pointers()[0];
+  for (std::size_t i = 0; i < 160'000; ++i) bytes[i] ^= std::byte{1};  // a fifth, in one piece
+  const transport::SimOutcome outcome = world.broadcast(0);
+  EXPECT_TRUE(outcome.ok()) << outcome.report;
+  EXPECT_EQ(world.ranks_at_target(), 3);
+  EXPECT_STRNE(world.reports[0].algorithm, broadcast::kDenseName);
+}
+
+TEST(DenseBroadcast, RanksNeedNotAgreeOnFragments) {
+  UpdateWorld world({{DataType::kBfloat16, 3'000'000}}, 3, 9);
+  use(world, "auto");
+  world.contexts[1].fragment_bytes = broadcast::kMinFragmentBytes;
+  world.change(1);
+  const transport::SimOutcome outcome = world.broadcast(0);
+  ASSERT_TRUE(outcome.ok()) << outcome.report;
+  if (world.party.result(0).ok()) expect_dense(world, outcome);  // else a Mismatch of sparse plans
+  EXPECT_TRUE(world.party.engine(1).health().ok());
+}
+
+TEST(DenseBroadcast, ARankThatNamesAFanoutIsAMismatch) {
+  UpdateWorld world(kTensors, 4, 10);
+  use(world, broadcast::kDenseName);
+  world.contexts[2].broadcast_algorithm = "binary_tree";
+  world.change(1);
+  const transport::SimOutcome outcome = world.broadcast(0);
+  ASSERT_TRUE(outcome.ok()) << outcome.report;
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(world.party.result(rank).code(), Code::kMismatch);
+    EXPECT_THAT(world.party.result(rank).message(), HasSubstr("SPARCL_ALGO_BROADCAST dense"));
+  }
+}
+
 // Early writers have written everything by then.
 TEST(DenseBroadcast, ARankThatObjectsAtTheEndLeavesAllAsTheyWere) {
   for (const codec::Writing writing : {codec::Writing::kEarly, codec::Writing::kStaged}) {
     UpdateWorld world(kTensors, 5, 31);
     world.writing = writing;
     use(world, broadcast::kDenseName);
+    world.share_windows();
     world.change(1);
     test::Arrays snapshot = world.old_state;
     const auto pointers = snapshot.pointers();

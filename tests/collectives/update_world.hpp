@@ -8,6 +8,7 @@
 
 #include "collectives/broadcast/broadcast.hpp"
 #include "src/base/seeded_random.hpp"
+#include "src/comm/start/shared_windows.hpp"
 #include "tests/support/sim_party.hpp"
 
 namespace sparcl::test {
@@ -74,6 +75,16 @@ class UpdateWorld {
       contexts[static_cast<std::size_t>(rank)].kernels = &kernels::cpu_kernels();
       contexts[static_cast<std::size_t>(rank)].broadcast_algorithm = "chain";  // auto may be dense
     }
+  }
+
+  // Ranks of one machine read each other's windows from now on.
+  void share_windows() {
+    const std::uint32_t number = next_call_++;
+    const transport::SimOutcome outcome = party.run([&](int rank) {
+      return comm::share_windows(contexts[static_cast<std::size_t>(rank)], {number, 0}, true);
+    });
+    EXPECT_TRUE(outcome.ok()) << outcome.report;
+    for (const CommContext& context : contexts) EXPECT_NE(context.window, nullptr);
   }
 
   void change(double share) { new_state.change(random_, share, map); }
