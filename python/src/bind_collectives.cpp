@@ -4,8 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
-
 #include "python/src/python_handles.hpp"
 
 namespace sparcl::python {
@@ -426,13 +424,10 @@ nb::tuple feedback_residual(const Feedback& feedback) {
   sparclDataType_t type = sparclFloat32;
   check(sparclFeedbackGetResidual(feedback.get(), &residual, &count, &type));
   const auto bytes = static_cast<Py_ssize_t>(count * bytes_of_type(type));
-  nb::object copy = nb::steal(PyByteArray_FromStringAndSize(nullptr, bytes));
+  // With the GIL: the memory is the feedback's, which another thread may close.
+  nb::object copy =
+      nb::steal(PyByteArray_FromStringAndSize(static_cast<const char*>(residual), bytes));
   if (!copy.is_valid()) throw nb::python_error();
-  char* const to = PyByteArray_AS_STRING(copy.ptr());
-  {
-    const ReleasedGil released;
-    if (bytes > 0) std::memcpy(to, residual, static_cast<std::size_t>(bytes));
-  }
   return nb::make_tuple(copy, type_name(type));
 }
 
