@@ -3,7 +3,6 @@
 //   mpirun -n 4 --bind-to none bench_broadcast --count 134217728 --density 0.01
 #include <fmt/format.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "floor.hpp"
 #include "sparcl/sparcl.hpp"
 #include "sparcl/sparcl_mpi.h"
+#include "timed.hpp"
 #include "workload.hpp"
 
 namespace {
@@ -39,25 +39,6 @@ struct Options {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[values.size() / 2];
-}
-
-// Waits without using the core that another rank works on.
-void quiet_barrier() {
-  MPI_Request request;
-  MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  for (int done = 0; done == 0; usleep(20)) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-}
-
-// The time until the last rank is through; the same on every rank.
-template <class Work>
-double timed(Work&& work) {
-  quiet_barrier();
-  const double begin = MPI_Wtime();
-  work();
-  double mine = MPI_Wtime() - begin, last = 0;
-  quiet_barrier();
-  MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return last;
 }
 
 void pin(int core) {
@@ -100,15 +81,15 @@ class Bench {
 
   void run() {
     for (int i = 0; i < options_.iterations + 1; ++i) {  // the first warms up
-      const double dense = timed([&] { bcast_dense(dense_.get(), options_.count); });
-      const double read = timed([&] {
+      const double dense = bench::timed([&] { bcast_dense(dense_.get(), options_.count); });
+      const double read = bench::timed([&] {
         if (rank_ == 0 && options_.mode == "delta")
           sink_ = bench::read_two_arrays({work_.a.get(), options_.count},
                                          {work_.b.get(), options_.count});
         if (rank_ == 0 && options_.mode != "delta")
           bench::touch_changed({work_.b.get(), options_.count}, work_.changed);
       });
-      const double touch = timed([&] {
+      const double touch = bench::timed([&] {
         if (rank_ != 0) bench::touch_changed({dense_.get(), options_.count}, work_.changed);
       });
       const double sparse = options_.mode == "delta" ? delta() : marked();
@@ -129,7 +110,7 @@ class Bench {
     at_b_ = !at_b_;
     std::uint16_t* next = rank_ != 0 ? work_.a.get() : at_b_ ? work_.b.get() : work_.a.get();
     const std::uint16_t* base = rank_ != 0 ? nullptr : at_b_ ? work_.a.get() : work_.b.get();
-    return timed([&] {
+    return bench::timed([&] {
       sparcl::check(sparclBroadcastDelta(next, base, options_.count / options_.stride(),
                                          options_.datatype(), 0, nullptr, comm_.get(), nullptr),
                     comm_.get());
@@ -148,7 +129,7 @@ class Bench {
       }
     }
     const std::uint64_t version = ++version_;
-    return timed([&] { comm_.broadcast_update(state_, version, 0); });
+    return bench::timed([&] { comm_.broadcast_update(state_, version, 0); });
   }
 
   std::vector<std::uint64_t> dirty_clusters() const {

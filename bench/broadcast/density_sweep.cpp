@@ -3,7 +3,6 @@
 // and quartiles of the ratios.
 //   mpirun -n 2 --bind-to none bench_density [--mib 1 16 64] [--densities 0.01 0.5 1]
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "floor.hpp"
 #include "sparcl/sparcl.hpp"
 #include "sparcl/sparcl_mpi.h"
+#include "timed.hpp"
 #include "workload.hpp"
 
 namespace {
@@ -36,26 +36,6 @@ Quartiles quartiles(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return {values[n / 4], values[n / 2], values[3 * n / 4]};
-}
-
-// Waits without using the core that another rank works on.
-void quiet_barrier() {
-  MPI_Request request;
-  MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  for (int done = 0; done == 0; usleep(20)) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-}
-
-// The time until the last rank is through; the same on every rank.
-template <class Work>
-double timed(Work&& work) {
-  quiet_barrier();
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  work();
-  double mine = MPI_Wtime() - begin, last = 0;
-  quiet_barrier();
-  MPI_Allreduce(&mine, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return last;
 }
 
 void bcast(std::uint16_t* weights, std::size_t count, std::size_t piece) {
@@ -82,11 +62,12 @@ class Cell {
 
   void run(int iterations) {
     for (int i = 0; i < iterations + 2; ++i) {  // the first ones warm up
-      const double whole = timed([&] { bcast(dense_.get(), count_, count_); });
-      const double ours = timed([&] { delta(); });
-      const double pieces = timed([&] { bcast(dense_.get(), count_, std::size_t{1} << 19); });
+      const double whole = bench::timed([&] { bcast(dense_.get(), count_, count_); });
+      const double ours = bench::timed([&] { delta(); });
+      const double pieces =
+          bench::timed([&] { bcast(dense_.get(), count_, std::size_t{1} << 19); });
       const double floor =
-          timed([&] { bench::pass_dense(rank_ == 0, words(dense_), words(log_)); });
+          bench::timed([&] { bench::pass_dense(rank_ == 0, words(dense_), words(log_)); });
       if (i < 2) continue;
       whole_.push_back(whole);
       pieces_.push_back(pieces);
