@@ -40,7 +40,7 @@ const comm::AlgorithmChoice kFanoutAlgorithms{
     "Fan-out of the sparse broadcast. auto: the algorithm with the smallest predicted time; after "
     "sparclCommUseNccl, nccl for blocking calls on large or unknown sizes. nccl: NCCL for all "
     "blocking calls, auto for the others. dense: arrays as they are, without looking for changes; "
-    "auto for calls that need changes (a state, a rule, marks, SPARCL_VERIFY=full).",
+    "auto for calls that need changes (a selection, lossy values, marks, SPARCL_VERIFY=full).",
     names};
 
 const CollectiveDescriptor kBroadcastDelta{
