@@ -83,7 +83,7 @@ def fill(options: Any, **given: object) -> Any:
         try:
             setattr(options, name, value)
         except TypeError:
-            kind = {int: "a whole number of 0 or more, below 2**64", float: "a number of seconds", bool: "True or False"}
+            kind = {int: "a whole number of 0 or more, below 2**64", float: "a number", bool: "True or False"}
             expected = kind.get(type(getattr(options, name)), "text, or None")
             raise InvalidArgumentError(f"{name} is {value!r}: it is {expected}") from None
     return options
