@@ -110,9 +110,9 @@ bool sends_dense(const UpdateCall& call, const CommContext& comm) {
       comm.broadcast_algorithm == "auto" || comm.broadcast_algorithm == kNcclFanoutName;
   if (!is_auto || call.map->byte_count() < kMinDenseBytes) return false;
   if (lacks_base(call)) return true;
-  const Sample found = sample(call);
   const codec::LinkTime link = comm::link_time(comm.engine->transport(), comm.link_gbit);
   if (!link.one_machine && link.ps_per_byte > kFastLinkPs) return false;
+  const Sample found = sample(call);
   if (100 * found.changed_lines < kLeastLinesPercent * found.lines) return false;
   const double least = link.one_machine ? kNearShare : kFarShare;
   return static_cast<double>(found.changed) >= least * static_cast<double>(found.elements);
