@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _core
 from ._arrays import count_of, stream_of, vector_like
 from ._choices import (
-    MEAN, NON_FINITE, OUTER, ROUND, WIRE, fill, number_of, real, text, text_path, toggle,
-    whole,
+    MEAN, NON_FINITE, OUTER, ROUND, WIRE, Path, fill, number_of, path_of, real, text, text_path,
+    toggle, whole, wholes,
 )  # fmt: skip
-from ._replication import Path, _Ended, _open, _with_limit
+from ._replication import _Ended, _open, _with_limit
 from ._state import State, Tensors, as_state
 
 if TYPE_CHECKING:
@@ -49,8 +48,11 @@ class Aggregator(_Ended):
             wire: of results: "same", "bfloat16", "int8", "int4" or "int2".
         """
         options = _core.aggregator_options(
-            number_of(MEAN, mean, "mean"), number_of(OUTER, outer, "outer"), learning_rate,
-            momentum, beta2, epsilon, activation, clip_l2, clip_median, keep, delay,
+            number_of(MEAN, mean, "mean"), number_of(OUTER, outer, "outer"),
+            real(learning_rate, "learning_rate"), real(momentum, "momentum"),
+            real(beta2, "beta2"), real(epsilon, "epsilon"), real(activation, "activation"),
+            real(clip_l2, "clip_l2"), real(clip_median, "clip_median"), whole(keep, "keep"),
+            whole(delay, "delay"),
             number_of(NON_FINITE, non_finite, "non_finite"), number_of(WIRE, wire, "wire"),
         )  # fmt: skip
         self._handle = _core.aggregator_create(whole(count, "count"), options)
@@ -63,13 +65,13 @@ class Aggregator(_Ended):
         It works with as many ranks, on the rank that saved it.
         """
         aggregator = cls.__new__(cls)
-        aggregator._handle = _core.aggregator_load(os.fspath(path))
+        aggregator._handle = _core.aggregator_load(path_of(path, "path"))
         _open.add(aggregator)
         return aggregator
 
     def save(self, path: Path) -> None:
         """Saves this rank's part to a file, which appears when it is complete."""
-        self._handle.save(os.fspath(path))
+        self._handle.save(path_of(path, "path"))
 
     @property
     def stats(self) -> _core.AggregatorStats:
@@ -112,12 +114,16 @@ class Aggregator(_Ended):
         Returns:
             The state.
         """
+        if not isinstance(grace, (tuple, list)) or len(grace) != 2:
+            raise TypeError(f"grace is {grace!r}: it is two numbers of seconds")
         options = fill(
             _core.ServeOptions(), listen=listen, publish=publish, parent=parent, model_id=model_id,
-            folder=text_path(folder), key_path=text_path(key),
-            contributors_path=text_path(contributors), secret_path=text_path(secret),
-            certificates_path=text_path(certificates), deadline=deadline, late_factor=late_factor,
-            grace_min=grace[0], grace_max=grace[1], max_rounds_late=max_rounds_late, quorum=quorum,
+            folder=text_path(folder, "folder"), key_path=text_path(key, "key"),
+            contributors_path=text_path(contributors, "contributors"),
+            secret_path=text_path(secret, "secret"),
+            certificates_path=text_path(certificates, "certificates"), deadline=deadline,
+            late_factor=late_factor, grace_min=real(grace[0], "grace"),
+            grace_max=real(grace[1], "grace"), max_rounds_late=max_rounds_late, quorum=quorum,
             round=number_of(ROUND, round, "round"), insecure=toggle(insecure, "insecure"),
         )  # fmt: skip
         weights = as_state(state, writeable=True)
@@ -174,9 +180,9 @@ class Worker(_Ended):
         """
         options = fill(
             _core.WorkerOptions(), model_id=model_id, keep=keep, number=number,
-            wire=number_of(WIRE, wire, "wire"), key_path=text_path(key),
-            trust_path=text_path(trust), secret_path=text_path(secret),
-            certificates_path=text_path(certificates), relay=toggle(relay, "relay"),
+            wire=number_of(WIRE, wire, "wire"), key_path=text_path(key, "key"),
+            trust_path=text_path(trust, "trust"), secret_path=text_path(secret, "secret"),
+            certificates_path=text_path(certificates, "certificates"), relay=toggle(relay, "relay"),
         )  # fmt: skip
         self.state = as_state(state, writeable=True)
         self._handle = _core.worker_create(self.state._state, text(address, "address"), options)
@@ -220,12 +226,15 @@ def aggregate(
     count, capacity = whole(count, "count"), whole(capacity, "capacity")
     likely = count if aggregator else min(count, count_of(values, "values") * comm.size)
     room = capacity or max(1, likely)
+    if aggregator is not None and not isinstance(aggregator, Aggregator):
+        raise TypeError(f"aggregator is {aggregator!r}: pass a sparcl.Aggregator")
     handle = None if aggregator is None else aggregator._handle
     while True:
-        out, places = vector_like(values, room), vector_like(indices, room)
+        out = vector_like(values, room, "values")
+        places = vector_like(indices, room, "indices")
         nnz, fits = _core.aggregate(
             comm._comm, values, indices, count, real(weight, "weight"), out, places, handle,
-            list(ranks), stream_of(stream),
+            wholes(ranks, "ranks", most=2**31 - 1), stream_of(stream),
         )  # fmt: skip
         if fits:
             return out[:nnz], places[:nnz]

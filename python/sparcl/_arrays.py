@@ -50,7 +50,7 @@ def like(array: Any) -> Any:
     return np.empty(shape_of(array), numpy_type(name))
 
 
-def vector_like(array: Any, count: int) -> Any:
+def vector_like(array: Any, count: int, argument: str) -> Any:
     """A new array of `count` elements of the type and place of `array`."""
     if is_torch(array):
         import torch
@@ -60,7 +60,7 @@ def vector_like(array: Any, count: int) -> Any:
         import cupy
 
         return cupy.empty(count, array.dtype)
-    return np.empty(count, numpy_type(_core.type_name(array, "values")))
+    return np.empty(count, numpy_type(_core.type_name(array, argument)))
 
 
 def count_of(array: Any, argument: str) -> int:
@@ -75,10 +75,10 @@ def stream_of(stream: Any) -> int:
     for name in ("cuda_stream", "ptr"):
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    if isinstance(stream, int):
+    if isinstance(stream, int) and 0 <= stream < 2**64:
         return stream
     raise InvalidArgumentError(
-        f"stream is a {type(stream).__name__}: pass a CUDA stream of torch or CuPy, or its address"
+        f"stream is {stream!r}: pass a CUDA stream of torch or CuPy, or its address"
     )
 
 

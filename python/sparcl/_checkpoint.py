@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from typing import Optional, Union
+from typing import Optional
 
+from ._choices import Path, path_of
 from ._running import Running, option
-
-Path = Union[str, os.PathLike[str]]
 
 
 class CheckpointSubscriber:
@@ -39,7 +37,7 @@ class CheckpointSubscriber:
 
         The other options are those of :class:`sparcl.Subscriber`.
         """
-        self.out = os.fspath(out)
+        self.out = path_of(out, "out")
         arguments = [source, "--out", self.out]
         for name, value in (
             ("--model-id", model_id), ("--trust", trust), ("--trust-threshold", trust_threshold),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import operator
 import os
 from typing import Any, Optional, Union
 
 from ._errors import InvalidArgumentError
+
+#: A path of the file system.
+Path = Union[str, os.PathLike[str]]
 
 OP = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 MODE = {"union": 0, "selected": 1, "global": 2}
@@ -44,9 +49,30 @@ def toggle(value: Optional[bool], argument: str) -> int:
     raise InvalidArgumentError(f"{argument} is {value!r}: it is True, False or None")
 
 
-def text_path(path: Optional[Union[str, os.PathLike[str]]]) -> Optional[str]:
+def flag(value: Any, argument: str) -> bool:
+    """True or False; names the argument if it is neither."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{argument} is {value!r}: it is True or False")
+    return value
+
+
+def path_of(path: Any, argument: str) -> str:
+    """A path as text; names the argument if it is none."""
+    try:
+        name = os.fsdecode(path)
+        name.encode()
+        return name
+    except TypeError:
+        raise TypeError(f"{argument} is {path!r}: it is a path") from None
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"{argument} is {path!r}: names of files must be UTF-8 here, so rename it"
+        ) from None
+
+
+def text_path(path: Any, argument: str) -> Optional[str]:
     """A path as text; None stays None."""
-    return None if path is None else os.fsdecode(path)
+    return None if path is None else path_of(path, argument)
 
 
 def whole(value: Any, argument: str, least: int = 0, most: int = 2**64 - 1) -> int:
@@ -62,12 +88,35 @@ def whole(value: Any, argument: str, least: int = 0, most: int = 2**64 - 1) -> i
 
 def real(value: Any, argument: str) -> float:
     """A number; names the argument if it is none."""
-    try:
-        if not isinstance(value, str):
-            return float(value)
-    except (TypeError, ValueError):
-        pass
-    raise TypeError(f"{argument} is {value!r}: it is a number")
+    number: Optional[float] = None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        number = float(value)
+    if number is None or isinstance(value, (str, bytes)):
+        raise TypeError(f"{argument} is {value!r}: it is a number")
+    if math.isnan(number):
+        raise InvalidArgumentError(f"{argument} is nan: it is a number")
+    return number
+
+
+def wholes(values: Any, argument: str, most: int = 2**64 - 1) -> list[int]:
+    """Whole numbers of 0 or more; names the argument if one is none."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{argument} is {values!r}: it is a sequence of whole numbers")
+    return [whole(each, f"a number in {argument}", most=most) for each in values]
+
+
+def texts(values: Any, argument: str, kind: str) -> list[str]:
+    """Several texts or paths; names the argument if it is not several."""
+    if isinstance(values, (str, bytes, os.PathLike)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{argument} is {values!r}: pass a sequence of {kind}s, such as a list")
+    return [path_of(each, f"a {kind} in {argument}") for each in values]
+
+
+def called(value: Any, argument: str) -> Any:
+    """A function, or None; names the argument if it is neither."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{argument} is {value!r}: it is a function, or None")
+    return value
 
 
 def text(value: Any, argument: str) -> str:
@@ -77,13 +126,30 @@ def text(value: Any, argument: str) -> str:
     return value
 
 
+def word(value: Any, argument: str) -> Optional[str]:
+    """Text; None stays None."""
+    return None if value is None else text(value, argument)
+
+
+def handle_of(wrapped: Any, argument: str, kind: str) -> Any:
+    """The C object inside an object of the package; names the argument if it has none."""
+    handle = getattr(wrapped, "_" + kind.lower(), None)
+    if handle is None:
+        raise TypeError(f"{argument} is {wrapped!r}: pass a sparcl.{kind}")
+    return handle
+
+
+_EXPECTED = {
+    int: "a whole number of 0 or more, below 2**64", float: "a number", bool: "True or False",
+}  # fmt: skip
+
+
 def fill(options: Any, **given: object) -> Any:
     """Sets the attributes of a structure of options; names the one whose value has a wrong type."""
     for name, value in given.items():
         try:
             setattr(options, name, value)
         except TypeError:
-            kind = {int: "a whole number of 0 or more, below 2**64", float: "a number", bool: "True or False"}
-            expected = kind.get(type(getattr(options, name)), "text, or None")
+            expected = _EXPECTED.get(type(getattr(options, name)), "text, or None")
             raise InvalidArgumentError(f"{name} is {value!r}: it is {expected}") from None
     return options

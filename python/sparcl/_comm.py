@@ -11,7 +11,8 @@ import numpy as np
 from . import _core
 from ._arrays import count_of, like, name_of_type, numpy_type, stream_of, vector_like
 from ._choices import (
-    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, fill, number_of, toggle, whole,
+    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, fill, handle_of, number_of, text, toggle, whole,
+    word,
 )  # fmt: skip
 from ._errors import BY_CODE, Error, InvalidArgumentError
 from ._feedback import Feedback, Mask
@@ -41,6 +42,10 @@ def _config(
         determinism=number_of(DETERMINISM, determinism, "determinism"), threads=threads,
         heartbeat=toggle(heartbeat, "heartbeat"),
     )  # fmt: skip
+
+
+def _feedback(feedback: Any) -> Any:
+    return None if feedback is None else handle_of(feedback, "feedback", "Feedback")
 
 
 # The library says which ranks there are.
@@ -242,7 +247,7 @@ class Comm:
 
         All ranks, this one included, get :class:`InvalidArgumentError` with `why`.
         """
-        self._comm.refuse(why)
+        self._comm.refuse(text(why, "why"))
 
     def shrink(self) -> Comm:
         """Makes a communicator of the live ranks after a failure, in their old order.
@@ -258,7 +263,9 @@ class Comm:
             id: an ncclUniqueId, the same on all ranks; None: rank 0 makes one.
             nccl_comm: address of an ncclComm_t of the same ranks; 0: one is made.
         """
-        self._comm.use_nccl(id, nccl_comm)
+        if id is not None and not isinstance(id, bytes):
+            raise TypeError(f"id is {id!r}: it is the bytes of an ncclUniqueId, or None")
+        self._comm.use_nccl(id, whole(nccl_comm, "nccl_comm"))
 
     def synchronise(self, stream: Any = None) -> None:
         """Waits for a stream, and watches the other ranks meanwhile; after :meth:`use_nccl`."""
@@ -298,7 +305,7 @@ class Comm:
         commit="default", stream=None,
     ):  # fmt: skip
         return _core.broadcast_delta(
-            self._comm, weights, base, _rank(root, "root"), algorithm,
+            self._comm, weights, base, _rank(root, "root"), word(algorithm, "algorithm"),
             number_of(VERIFY, verify, "verify"), number_of(COMMIT, commit, "commit"),
             stream_of(stream), is_async,
         )  # fmt: skip
@@ -345,8 +352,8 @@ class Comm:
             )
         options = update_options(**selection)
         return _core.broadcast_update(
-            self._comm, handle_of(state, "state"), whole(version, "version"), _rank(root, "root"),
-            options, algorithm, stream_of(stream), is_async,
+            self._comm, handle_of(state, "state", "State"), whole(version, "version"),
+            _rank(root, "root"), options, word(algorithm, "algorithm"), stream_of(stream), is_async,
         )  # fmt: skip
 
     def broadcast_sparse(
@@ -366,7 +373,9 @@ class Comm:
         Returns:
             values and indices, on every rank.
         """
-        options = (algorithm, number_of(VERIFY, verify, "verify"), stream_of(stream))
+        options = (
+            word(algorithm, "algorithm"), number_of(VERIFY, verify, "verify"), stream_of(stream),
+        )  # fmt: skip
         is_root = self._rank == _rank(root, "root")
         room = count_of(values, "values") if is_root else whole(capacity, "capacity")
         while True:
@@ -416,8 +425,9 @@ class Comm:
         if out is None:
             out, outside = like(x), "zero"
         call = _core.all_reduce_masked(
-            self._comm, x, out, number_of(OP, op, "op"), handle_of(mask, "mask"),
-            handle_of(feedback, "feedback"), algorithm, number_of(OUTSIDE, outside, "outside"),
+            self._comm, x, out, number_of(OP, op, "op"), handle_of(mask, "mask", "Mask"),
+            _feedback(feedback), word(algorithm, "algorithm"),
+            number_of(OUTSIDE, outside, "outside"),
             number_of(DETERMINISM, determinism, "determinism"), stream_of(stream), is_async,
         )  # fmt: skip
         return call, out
@@ -465,12 +475,11 @@ class Comm:
         if out is None:
             out = like(x)
         options = top_k_options(
-            mode, wire, determinism, residual, reuse_threshold, device_kernels, tuple(tensors),
-            algorithm,
+            mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm,
         )  # fmt: skip
         call = _core.all_reduce_top_k(
             self._comm, x, out, whole(k, "k"), number_of(OP, op, "op"),
-            handle_of(feedback, "feedback"), options, stream_of(stream), is_async,
+            _feedback(feedback), options, stream_of(stream), is_async,
         )  # fmt: skip
         return call, out
 
@@ -518,9 +527,10 @@ class Comm:
     ):  # fmt: skip
         count, capacity = whole(count, "count"), whole(capacity, "capacity")
         room = capacity or max(1, min(count, count_of(values, "values") * self._count))
-        out, places = vector_like(values, room), vector_like(indices, room)
+        out = vector_like(values, room, "values")
+        places = vector_like(indices, room, "indices")
         options = _core.SparseOptions(
-            algorithm, number_of(DETERMINISM, determinism, "determinism"),
+            word(algorithm, "algorithm"), number_of(DETERMINISM, determinism, "determinism"),
             number_of(WIRE, wire, "wire"),
         )  # fmt: skip
         call = _core.all_reduce_sparse(
@@ -554,15 +564,3 @@ class Comm:
         return _aggregate.aggregate(
             self, values, indices, count, weight, aggregator, capacity, ranks, stream
         )
-
-
-def handle_of(wrapped: Any, argument: str) -> Any:
-    """The C object of a mask, a feedback or a state; None stays None."""
-    if wrapped is None and argument == "feedback":
-        return None
-    handle = getattr(wrapped, "_" + argument, None)
-    if handle is None:
-        raise TypeError(
-            f"{argument} is a {type(wrapped).__name__}: pass a sparcl.{argument.capitalize()}"
-        )
-    return handle

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 
+from ._words import in_python
+
 
 class Error(Exception):
     """A call failed. The text says what failed and where, why, and what to do.
@@ -119,3 +121,8 @@ class _ByCode(dict):
 
 #: The exception of a result code.
 BY_CODE = _ByCode({error.code: error for error in ALL})
+
+
+def failure(code: int, text: str) -> Error:
+    """The exception of a call that the C library has failed."""
+    return BY_CODE[code](in_python(text))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._arrays import name_of_type, writeable
-from ._choices import real, whole
+from ._choices import Path, path_of, real, whole
 
 
 class Mask:
@@ -71,15 +70,15 @@ class Feedback:
         self._feedback = _core.feedback_create(whole(count, "count"), name_of_type(dtype))
 
     @classmethod
-    def load(cls, path: Union[str, os.PathLike[str]]) -> Feedback:
+    def load(cls, path: Path) -> Feedback:
         """Makes a feedback from a file of :meth:`save`, bit for bit."""
         feedback = cls.__new__(cls)
-        feedback._feedback = _core.feedback_load(os.fspath(path))
+        feedback._feedback = _core.feedback_load(path_of(path, "path"))
         return feedback
 
-    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+    def save(self, path: Path) -> None:
         """Saves the residual to a safetensors file, which appears when it is complete."""
-        self._feedback.save(os.fspath(path))
+        self._feedback.save(path_of(path, "path"))
 
     def reset(self) -> None:
         """Sets the residual to zeros and resets the statistics."""

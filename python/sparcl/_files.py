@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _core
-from ._choices import HASH, number_of, text_path
+from ._choices import (
+    HASH, Path, called, flag, number_of, path_of, real, text, text_path, texts, whole, word,
+)  # fmt: skip
 from ._errors import InvalidArgumentError
 from ._options import update_options
 
-Path = Union[str, os.PathLike[str]]
 #: A .safetensors file, a folder of shards, or arrays by name.
 Checkpoint = Union[Path, Mapping[str, Any]]
 #: Called with the bytes that are done, and all bytes. An exception ends the call.
@@ -21,9 +22,9 @@ Progress = Callable[[int, int], None]
 
 
 @contextlib.contextmanager
-def _as_path(checkpoint: Checkpoint) -> Iterator[str]:
+def _as_path(checkpoint: Checkpoint, argument: str) -> Iterator[str]:
     if not isinstance(checkpoint, Mapping):
-        yield os.fspath(checkpoint)
+        yield path_of(checkpoint, argument)
         return
     from ._safetensors import save
 
@@ -56,12 +57,12 @@ def diff(
     options = update_options(
         select, threshold, count, bytes, grid, values, rounding, seed, None
     )
-    if isinstance(only, str):
-        raise InvalidArgumentError(f"only is {only!r}: pass a sequence of globs, [{only!r}]")
-    with _as_path(base) as first, _as_path(target) as second:
+    with _as_path(base, "base") as first, _as_path(target, "target") as second:
         report, _ = _core.file_diff(
-            first, second, os.fspath(output), mode, list(only), options, side_files, threads,
-            identities, on_progress,
+            first, second, path_of(output, "output"), word(mode, "mode"),
+            texts(only, "only", "glob"), options,
+            flag(side_files, "side_files"), whole(threads, "threads", most=2**31 - 1),
+            flag(identities, "identities"), called(on_progress, "on_progress"),
         )  # fmt: skip
     return report
 
@@ -81,28 +82,31 @@ def apply(
     """
     if output is None:
         if isinstance(base, Mapping):
-            return _apply_to_arrays(base, delta, on_progress)
+            return _apply_to_arrays(base, delta, called(on_progress, "on_progress"))
         raise InvalidArgumentError(
-            f"output is None: pass a path of the target, which may be {os.fspath(base)!r} itself"
+            f"output is None: pass a path of the target, which may be {base!r} itself"
         )
-    with _as_path(base) as first:
-        report, _ = _core.file_apply(first, os.fspath(delta), os.fspath(output), on_progress)
+    with _as_path(base, "base") as first:
+        report, _ = _core.file_apply(
+            first, path_of(delta, "delta"), path_of(output, "output"),
+            called(on_progress, "on_progress"),
+        )  # fmt: skip
     return report
 
 
 def _apply_to_arrays(base: Mapping[str, Any], delta: Path, on_progress: Any) -> _core.FileReport:
     from ._safetensors import load_into
 
-    with tempfile.TemporaryDirectory(prefix="sparcl-") as folder, _as_path(base) as first:
+    with tempfile.TemporaryDirectory(prefix="sparcl-") as folder, _as_path(base, "base") as first:
         target = os.path.join(folder, "target.safetensors")
-        report, _ = _core.file_apply(first, os.fspath(delta), target, on_progress)
+        report, _ = _core.file_apply(first, path_of(delta, "delta"), target, on_progress)
         load_into(target, base)
     return report
 
 
 def verify(path: Path, *, on_progress: Optional[Progress] = None) -> _core.FileReport:
     """Checks all checksums of a delta, or the structure of a checkpoint."""
-    return _core.file_verify(os.fspath(path), on_progress)[0]
+    return _core.file_verify(path_of(path, "path"), called(on_progress, "on_progress"))[0]
 
 
 def compose(
@@ -110,17 +114,20 @@ def compose(
     on_progress: Optional[Progress] = None,
 ) -> _core.FileReport:  # fmt: skip
     """Writes several deltas as one. Each must begin where the one before it ends."""
-    if isinstance(deltas, (str, bytes, os.PathLike)):
-        raise InvalidArgumentError(f"deltas is {deltas!r}: pass a sequence of paths")
-    paths = [os.fspath(each) for each in deltas]
-    return _core.file_compose(paths, text_path(base), os.fspath(output), on_progress)[0]
+    return _core.file_compose(
+        texts(deltas, "deltas", "path"), text_path(base, "base"), path_of(output, "output"),
+        called(on_progress, "on_progress"),
+    )[0]  # fmt: skip
 
 
 def invert(
     base: Path, delta: Path, output: Path, *, on_progress: Optional[Progress] = None
 ) -> _core.FileReport:
     """Writes the delta that leads from the target of a delta back to its base."""
-    return _core.file_invert(os.fspath(base), os.fspath(delta), os.fspath(output), on_progress)[0]
+    return _core.file_invert(
+        path_of(base, "base"), path_of(delta, "delta"), path_of(output, "output"),
+        called(on_progress, "on_progress"),
+    )[0]  # fmt: skip
 
 
 def convert(
@@ -135,7 +142,8 @@ def convert(
         base: checkpoint that the change is for.
     """
     return _core.file_convert(
-        os.fspath(input), source, os.fspath(output), to, text_path(base), on_progress
+        path_of(input, "input"), word(source, "source"), path_of(output, "output"), text(to, "to"),
+        text_path(base, "base"), called(on_progress, "on_progress"),
     )[0]
 
 
@@ -145,7 +153,7 @@ def hash(checkpoint: Checkpoint, kind: str = "state") -> str:
     Args:
         kind: "state" (by which deltas name base and target), "xxh3", "sha256" or "identity".
     """
-    with _as_path(checkpoint) as path:
+    with _as_path(checkpoint, "checkpoint") as path:
         return _core.file_hash(path, number_of(HASH, kind, "kind"), None)[0].hash
 
 
@@ -162,7 +170,9 @@ def sign(
         add: to the signature file that is there.
     """
     return _core.file_sign(
-        os.fspath(path), os.fspath(key), text_path(signature), model_id, version, valid_seconds, add
+        path_of(path, "path"), path_of(key, "key"), text_path(signature, "signature"),
+        word(model_id, "model_id"), whole(version, "version"),
+        real(valid_seconds, "valid_seconds"), flag(add, "add"),
     )[0]
 
 
@@ -176,8 +186,9 @@ def verify_signature(
         trust: file of public keys, `trust_threshold` of which must have signed.
     """
     return _core.file_verify_signature(
-        os.fspath(path), os.fspath(trust), text_path(signature), model_id, min_version,
-        trust_threshold,
+        path_of(path, "path"), path_of(trust, "trust"), text_path(signature, "signature"),
+        word(model_id, "model_id"), whole(min_version, "min_version"),
+        whole(trust_threshold, "trust_threshold", most=2**31 - 1),
     )[0]  # fmt: skip
 
 
@@ -191,5 +202,7 @@ def advise(
         link_gbit: link between two ranks, Gbit/s.
         ranks: that hold the state, the root included.
     """
-    with _as_path(first) as one, _as_path(second) as two:
-        return _core.file_advise(one, two, link_gbit, ranks)
+    with _as_path(first, "first") as one, _as_path(second, "second") as two:
+        return _core.file_advise(
+            one, two, real(link_gbit, "link_gbit"), whole(ranks, "ranks", most=2**31 - 1)
+        )

@@ -8,7 +8,7 @@ from . import _core
 from ._arrays import name_of_type
 from ._choices import (
     DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, number_of, real,
-    toggle, whole,
+    toggle, whole, wholes, word,
 )  # fmt: skip
 
 _TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
@@ -16,15 +16,15 @@ _DEFAULT_TOP_K = _core.TopKOptions(None, 0, 0, 0, 0, 0, 0, [])
 
 
 def top_k_options(*given: Any) -> _core.TopKOptions:
-    if given == _TOP_K_DEFAULTS:
+    if all(one is other for one, other in zip(given, _TOP_K_DEFAULTS)):
         return _DEFAULT_TOP_K
     mode, wire, determinism, residual, reuse_threshold, device_kernels, tensors, algorithm = given
     return _core.TopKOptions(
-        algorithm, number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
+        word(algorithm, "algorithm"), number_of(MODE, mode, "mode"), number_of(WIRE, wire, "wire"),
         number_of(DETERMINISM, determinism, "determinism"),
         number_of(RESIDUAL, residual, "residual"), toggle(reuse_threshold, "reuse_threshold"),
         toggle(device_kernels, "device_kernels"),
-        [whole(each, "a length in tensors") for each in tensors],
+        wholes(tensors, "tensors"),
     )  # fmt: skip
 
 

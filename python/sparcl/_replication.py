@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import contextlib
 import math
-import os
 import re
 import threading
 import time
@@ -15,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from . import _core
-from ._choices import fill, real, text, text_path, toggle, whole
+from ._choices import Path, fill, handle_of, real, text, text_path, toggle, whole
 from ._errors import (
     Error, InvalidArgumentError, InvalidUsageError, RemoteError, StaleError, SystemError,
     TimeoutError,
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from ._checkpoint import CheckpointSubscriber
     from ._comm import Comm
     from ._store import Store
-
-Path = Union[str, os.PathLike[str]]
 
 # Those that are not closed yet: their threads end before the interpreter does.
 _open: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -120,16 +117,16 @@ class Publisher(_Ended):
             store: a thread also writes the versions there; they go on from its newest one.
         """
         options = fill(
-            _core.PublisherOptions(), listen=listen, model_id=model_id, key_path=text_path(key),
-            state_path=text_path(epoch_file), queue=queue, peer_bytes=peer_bytes,
-            secret_path=text_path(secret), insecure=toggle(insecure, "insecure"),
-            shared_memory=toggle(shared_memory, "shared_memory"), witness_path=text_path(witness),
-            certificates_path=text_path(certificates),
+            _core.PublisherOptions(), listen=listen, model_id=model_id,
+            key_path=text_path(key, "key"), state_path=text_path(epoch_file, "epoch_file"),
+            queue=queue, peer_bytes=peer_bytes, secret_path=text_path(secret, "secret"),
+            insecure=toggle(insecure, "insecure"),
+            shared_memory=toggle(shared_memory, "shared_memory"),
+            witness_path=text_path(witness, "witness"),
+            certificates_path=text_path(certificates, "certificates"),
         )  # fmt: skip
         self.state = as_state(state, writeable=False)
-        self._handle = _core.publisher_create(
-            self.state._state, options, _store_of(store)
-        )
+        self._handle = _core.publisher_create(self.state._state, options, _store_of(store))
         self._newest = store.latest() if store is not None else 0
         _open.add(self)
 
@@ -247,18 +244,18 @@ class Subscriber(_Ended):
             store_patience: seconds after which the publisher sends what the store lacks; 0: 5.
         """
         options = fill(
-            _core.SubscriberOptions(), model_id=model_id, trust_path=text_path(trust),
-            trust_threshold=trust_threshold, record_path=text_path(record),
+            _core.SubscriberOptions(), model_id=model_id, trust_path=text_path(trust, "trust"),
+            trust_threshold=trust_threshold, record_path=text_path(record, "record"),
             double_buffer=toggle(double_buffer, "double_buffer"), relay=toggle(relay, "relay"),
-            secret_path=text_path(secret), max_age=max_age,
-            certificates_path=text_path(certificates), from_store=toggle(from_store, "from_store"),
-            store_patience_ms=round(real(store_patience, "store_patience") * 1000),
+            secret_path=text_path(secret, "secret"), max_age=max_age,
+            certificates_path=text_path(certificates, "certificates"),
+            from_store=toggle(from_store, "from_store"),
+            store_patience_ms=round(min(1000 * real(store_patience, "store_patience"), 2**62)),
         )  # fmt: skip
         self._max_age, self._stale_until = options.max_age, 0.0
         self.state = as_state(state, writeable=True)
         self._handle = _core.subscriber_create(
-            self.state._state, text(address, "address"), options,
-            _store_of(store),
+            self.state._state, text(address, "address"), options, _store_of(store)
         )
         self._views = weakref.WeakSet()
         self._double = options.double_buffer == 1
@@ -322,7 +319,7 @@ class Subscriber(_Ended):
                 self._untold = self._take(seconds)
 
     async def next_async(self, timeout: Optional[float] = None) -> int:
-        """:meth:`next` as a coroutine. A version that comes while it is cancelled is the next one."""
+        """:meth:`next` as a coroutine. A version that comes while it is cancelled comes next."""
         early = (TimeoutError, RemoteError, SystemError)
         while self._untold is None:  # another thread may take what has come
             await _in_pieces(timeout, self._next_untold, early)
@@ -348,7 +345,7 @@ class Subscriber(_Ended):
 
     def next_group(self, comm: Comm, timeout: float = 600) -> int:
         """Waits for a newer version, and shows it on all ranks of `comm`, or on none."""
-        return self._handle.next_of_group(real(timeout, "timeout"), comm._comm)
+        return self._handle.next_of_group(_seconds(timeout), handle_of(comm, "comm", "Comm"))
 
     def tensor(self, name: str) -> Any:
         """A NumPy array, for reading, over a tensor of the shown version.
@@ -358,7 +355,7 @@ class Subscriber(_Ended):
         """
         from ._arrays import view_of_address
 
-        if name not in self.state:
+        if text(name, "name") not in self.state:
             raise InvalidArgumentError(f"there is no tensor {name!r} in the state")
         number = self.state._numbers[name]
         if number is None:
@@ -390,17 +387,11 @@ class Subscriber(_Ended):
 
 
 def _store_of(store: Optional[Store]) -> Any:
-    handle = getattr(store, "_store", None)
-    if store is not None and handle is None:
-        raise TypeError(f"store is {store!r}: pass a sparcl.Store, as of sparcl.Store('file:PATH')")
-    return handle
+    return None if store is None else handle_of(store, "store", "Store")
 
 
 def _seconds(timeout: Optional[float]) -> float:
-    seconds = math.inf if timeout is None else real(timeout, "timeout")
-    if math.isnan(seconds):
-        raise InvalidArgumentError("timeout is nan: it is a number of seconds, or None")
-    return seconds
+    return math.inf if timeout is None else real(timeout, "timeout")
 
 
 # A wait goes in pieces, so that Ctrl-C ends it. The text of an error has the whole time.

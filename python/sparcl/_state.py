@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 from . import _core
 from ._arrays import count_of, name_of_type, place_of
-from ._choices import whole
+from ._choices import flag, text, whole, wholes
 from ._errors import InvalidArgumentError, InvalidUsageError
 
 #: Name and array of each tensor.
@@ -45,7 +45,7 @@ class State(Mapping):
             writeable: False for a publisher or a root of broadcasts: read-only arrays can be added.
         """
         self._state = _core.state_create()
-        self._writeable = writeable
+        self._writeable = flag(writeable, "writeable")
         self._arrays: dict[str, Any] = {}
         self._numbers: dict[str, Optional[int]] = {}  # in the C state; None: several slices
         self._count = 0
@@ -97,7 +97,8 @@ class State(Mapping):
             begin: first index of the slice in each dimension.
         """
         self._check_name(name)
-        self._state.add_slice(name, array, list(shape), list(begin), self._writeable)
+        whole_shape, first = wholes(shape, "shape"), wholes(begin, "begin")
+        self._state.add_slice(name, array, whole_shape, first, self._writeable)
         self._note(name, array)
 
     def add_master(self, name: str, master: Any, dtype: Any) -> None:
@@ -145,7 +146,7 @@ class State(Mapping):
             name: of the tensor.
             indices: element numbers, strictly ascending, int64 or uint64; copied.
         """
-        self._state.mark_indices(name, indices)
+        self._state.mark_indices(text(name, "name"), indices)
 
     def mark_blocks(self, name: str, bitmap: Any, block: int) -> None:
         """Marks blocks that may have changed, as :meth:`mark_indices` marks elements.
@@ -156,7 +157,7 @@ class State(Mapping):
             bitmap: uint64 words, a bit a block, from the low end; copied.
         """
         block = whole(block, "block", 1)
-        array = self._arrays.get(name)
+        array = self._arrays.get(text(name, "name"))
         if array is not None:
             words, wanted = count_of(bitmap, "bitmap"), -(-count_of(array, "tensor") // block)
             if 64 * words < wanted:
@@ -168,11 +169,12 @@ class State(Mapping):
 
     def set_trainable(self, name: str, trainable: bool) -> None:
         """Sets whether a tensor trains. Updates neither read nor send a tensor that does not."""
-        self._state.set_trainable(name, bool(trainable))
+        self._state.set_trainable(text(name, "name"), flag(trainable, "trainable"))
 
     def set_priority(self, name: str, priority: int) -> None:
         """Sets the order of tensors in updates: higher priority first; the same on all ranks."""
-        self._state.set_priority(name, whole(priority, "priority", -(2**31), 2**31 - 1))
+        number = whole(priority, "priority", -(2**31), 2**31 - 1)
+        self._state.set_priority(text(name, "name"), number)
 
     @property
     def version(self) -> int:

@@ -14,6 +14,9 @@ from ._state import State
 def make_state(
     cls: type[State], state_dict: Mapping[str, Any], masters: Mapping[str, Any], writeable: bool
 ) -> State:
+    for argument, given in (("state_dict", state_dict), ("masters", masters)):
+        if not hasattr(given, "items"):
+            raise TypeError(f"{argument} is a {type(given).__name__}: pass tensors by name, a dict")
     unknown = [name for name in masters if name not in state_dict]
     if unknown:
         raise InvalidArgumentError(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, List, Optional, Union
 
 from . import _core
 from ._arrays import count_of, name_of_type, place_of, shape_of
-from ._choices import CHAIN, fill, number_of, real, text, text_path, whole
-from ._errors import CorruptError, InvalidArgumentError, InvalidUsageError
+from ._choices import CHAIN, Path, fill, handle_of, number_of, real, text, text_path, whole
+from ._errors import CorruptError, InvalidUsageError
 from ._state import State, Tensors, as_state, pairs_of
-
-Path = Union[str, os.PathLike[str]]
 
 
 class Store:
-    """Versions of a model in a folder or a bucket. A call waits while another call of the same store runs.
+    """Versions of a model in a folder or a bucket. One call of a store at a time runs.
 
     >>> store = sparcl.Store("file:/shared/policy")
     >>> store.publish({"w": weights}, 1)
@@ -32,7 +29,7 @@ class Store:
         Args:
             url: "file:PATH", or "s3://BUCKET/PREFIX" with keys, region and endpoint from AWS'
                 variables and files.
-            anchor_every: largest number of versions between two anchors, which have all bytes; 0: 64.
+            anchor_every: largest number of versions between two anchors (all bytes); 0: 64.
             keep_versions: prune after each of these; 0: keep all.
             lease_seconds: how long a reader's needs are respected; 0: 600.
             single_writer: publish also to a server of S3 that ignores conditions.
@@ -44,8 +41,8 @@ class Store:
         options = fill(
             _core.StoreOptions(), anchor_every=anchor_every, keep_versions=keep_versions,
             lease_seconds=lease_seconds, single_writer=single_writer, model_id=model_id,
-            key_path=text_path(key), trust_path=text_path(trust), trust_threshold=trust_threshold,
-            chain=number_of(CHAIN, chain, "chain"),
+            key_path=text_path(key, "key"), trust_path=text_path(trust, "trust"),
+            trust_threshold=trust_threshold, chain=number_of(CHAIN, chain, "chain"),
         )  # fmt: skip
         self._store = _core.store_open(text(url, "url"), options)
         self._states: dict[bool, tuple[Any, State]] = {}  # by whether it is written
@@ -116,7 +113,8 @@ class Store:
         Raises:
             CorruptError: something is damaged or missing, and was not repaired.
         """
-        damages: Any = self._store.verify(copy._store if copy is not None else None)
+        whole_copy = None if copy is None else handle_of(copy, "copy", "Store")
+        damages: Any = self._store.verify(whole_copy)
         left = [f"{place}: {what}" for place, what, repaired in damages if not repaired]
         if left:
             raise CorruptError("; ".join(left))
@@ -140,9 +138,7 @@ class Store:
 
     def copy(self, to: Store) -> int:
         """Copies all versions that another store lacks. Returns their number."""
-        if not isinstance(to, Store):
-            raise InvalidArgumentError(f"to is {to!r}: pass a sparcl.Store")
-        return self._store.copy(to._store)
+        return self._store.copy(handle_of(to, "to", "Store"))
 
     def close(self) -> None:
         """Closes the store, and gives its states back."""

@@ -207,9 +207,9 @@ void AbortOnInterrupt::raise_if_interrupted() const {
 }
 
 void raise(sparclResult_t result, const nb::object& text) {
-  const nb::object type =
-      nb::module_::import_("sparcl._errors").attr("BY_CODE")[nb::int_(static_cast<int>(result))];
-  PyErr_SetObject(type.ptr(), text.ptr());
+  const nb::object failure =
+      nb::module_::import_("sparcl._errors").attr("failure")(static_cast<int>(result), text);
+  PyErr_SetObject(failure.type().ptr(), failure.ptr());
   throw nb::python_error();
 }
 

@@ -155,8 +155,8 @@ OBJECTS = [
     ("bitmap too short", lambda d: sparcl.State({"w": x(1000)}).mark_blocks("w", np.zeros(1, np.uint64), 10), ARGUMENT, "bitmap has 1 words"),
     ("blocks of nothing", lambda d: sparcl.State({"w": x()}).mark_blocks("w", np.zeros(1, np.uint64), 0), ARGUMENT, "block is 0"),
     ("transport with a NUL", lambda d: sparcl.Comm.from_id(sparcl.unique_id(), 1, 0, transport="uc\0x"), ARGUMENT, "NUL"),
-    ("globs a text", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", only="w*"), ARGUMENT, "sequence of globs"),
-    ("deltas a path", lambda d: sparcl.compose(d / "d", d / "e"), ARGUMENT, "sequence of paths"),
+    ("globs a text", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", only="w*"), TypeError, "sequence of globs"),
+    ("deltas a path", lambda d: sparcl.compose(d / "d", d / "e"), TypeError, "sequence of paths"),
     ("timeout a text", lambda d: sparcl.Publisher({"w": x()}).wait(1, timeout="0.3"), TypeError, "timeout is '0.3': it is a number"),
     ("a list of arrays", lambda d: sparcl.Publisher([x()]), TypeError, "a list is no model: pass a dict of arrays"),
     ("an array for a model", lambda d: sparcl.Publisher(x()), TypeError, "a ndarray is no model"),
@@ -180,14 +180,14 @@ OBJECTS = [
     ("keep nothing", lambda d: (lambda s: (s.publish({"w": x()}), s.prune()))(sparcl.Store(f"file:{d}/s")), ARGUMENT, None),
     ("version unknown", lambda d: (lambda s: (s.publish({"w": x()}), s.restore({"w": x()}, 9)))(sparcl.Store(f"file:{d}/s")), ARGUMENT, "9"),
     ("other tensors", lambda d: (lambda s: (s.publish({"w": x()}), s.restore({"v": x()})))(sparcl.Store(f"file:{d}/s")), sparcl.MismatchError, "v"),
-    ("copy to a text", lambda d: sparcl.Store(f"file:{d}/s").copy("file:/x"), ARGUMENT, "sparcl.Store"),
+    ("copy to a text", lambda d: sparcl.Store(f"file:{d}/s").copy("file:/x"), TypeError, "sparcl.Store"),
     ("diff of nothing", lambda d: sparcl.diff(d / "a", d / "b", d / "c"), sparcl.SystemError, "a"),
     ("diff of a list", lambda d: sparcl.diff([1], [2], d / "c"), TypeError, None),
     ("apply of no delta", lambda d: ((d / "x").write_bytes(b"no delta"), sparcl.apply({"w": x()}, d / "x")), sparcl.CorruptError, "x"),
     ("output is an input", lambda d: (sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d"), sparcl.compose([d / "d"], d / "d")), ARGUMENT, None),
     ("kind of hash", lambda d: sparcl.hash({"w": x()}, "md5"), ARGUMENT, "'sha256'"),
     ("layout", lambda d: (sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d"), sparcl.convert(d / "d", d / "e", "nothing")), sparcl.Error, "nothing"),
-    ("progress no function", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", on_progress=7), TypeError, "callable"),
+    ("progress no function", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", on_progress=7), TypeError, "it is a function"),
     ("progress of one argument", lambda d: sparcl.diff({"w": x()}, {"w": x() + 1}, d / "d", on_progress=lambda done: 0), TypeError, "argument"),
 ]  # fmt: skip
 
@@ -214,3 +214,32 @@ def test_object(tmp_path, name, call, error, words):
     with pytest.raises(error, match=words) as raised:
         call(tmp_path)
     check_text(str(raised.value))
+
+
+# --- words ---
+
+
+# Every call of the C headers has a name here, which exists.
+def test_texts_of_the_library_have_the_package_s_names():
+    import re
+    from pathlib import Path
+
+    from sparcl._words import in_python, python_name
+
+    headers = Path(__file__).parents[2] / "include" / "sparcl"
+    calls = set()
+    for header in headers.glob("*.h"):
+        calls |= set(re.findall(r"sparclResult_t (sparcl[A-Z]\w*)\(", header.read_text()))
+    calls -= {"sparclInternalCommInitMpi", "sparclGetVersion", "sparclIBroadcastSparse", "sparclIAggregate",
+              "sparclFeedbackDestroy", "sparclMaskDestroy"}
+    assert len(calls) > 80
+    missing = []
+    for call in sorted(calls):
+        owner, _, name = python_name(call).removesuffix("()").partition(".")
+        holder = sparcl if owner == "sparcl" else getattr(sparcl, owner, None)
+        if holder is None or name and not hasattr(holder, name):
+            missing.append(f"{call}: {python_name(call)}")
+    assert missing == []
+    assert in_python("sparclStateDestroy: x (options.secret_path, max_age_s); end it by sparclCommShrink, or NULL") == (
+        "State.close: x (secret, max_age_s); end it by Comm.shrink(), or None"
+    )
