@@ -82,10 +82,10 @@ Result<std::uint64_t> LayoutFolder::newest_there() const {
   return newest;
 }
 
-// Nothing but this look keeps two processes apart.
+// Nothing but this look keeps two processes apart. A version of its own that failed may be there.
 Status LayoutFolder::check_alone() const {
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t newest, newest_there());
-  if (newest <= std::max(version_, first_version_)) return {};
+  if (newest <= std::max({version_, first_version_, tried_})) return {};
   return Status(Code::kStale, fmt::format("{}: another process has written version {} there: this "
                                           "one publishes nothing any more",
                                           path_, newest));
@@ -156,6 +156,7 @@ Result<VersionStore::Stored> LayoutFolder::publish(std::uint64_t version, const 
   stored.waits = !stored.was_there && first_version_ > 0 && version_ == 0 && !has_settled;
   if (stored.was_there || stored.waits) return stored;
   SPARCL_RETURN_IF_ERROR(check_alone());
+  tried_ = version;
   if (is_complete_due(side_files)) {
     SPARCL_ASSIGN_OR_RETURN(stored, write_complete(version, memory, layout, side_files));
   } else {

@@ -47,6 +47,7 @@ class LayoutFolder final : public VersionStore {
   const model::FolderFormat& format_;
   std::uint64_t anchor_every_;  // 0: only the first version, and by side files
   std::uint64_t first_version_ = 0;
+  std::uint64_t tried_ = 0;                     // the last version whose writing has begun
   std::optional<AcknowledgedRemoval> removal_;  // nullopt: no readers are named
   std::optional<RemovedVersions> removed_;      // at the start
   std::uint64_t version_ = 0;                   // the last one that this process has written

@@ -75,11 +75,13 @@ void check_store_beside(const CLI::App& app, bool has_proof, bool has_trusted_ke
                                "no connection that proves who has written to it");
 }
 
-std::optional<PublishedModel> model_beside(const StoreBeside& beside,
-                                           const StoreBesideTrust& trust) {
+std::optional<PublishedModel> model_beside(const StoreBeside& beside, const StoreBesideTrust& trust,
+                                           std::string& told) {
   Result<std::optional<PublishedModel>> read = read_model(beside, trust);
   if (read.ok()) return std::move(*read);
-  print_note(fmt::format("the store gives no model: {}", read.status().message()));
+  if (told != read.status().message())
+    print_note(fmt::format("the store gives no model: {}", read.status().message()));
+  told = read.status().message();
   return std::nullopt;
 }
 

@@ -28,9 +28,10 @@ struct StoreBesideTrust {
   std::string model_id, trust_path;
   std::size_t trust_threshold = 1;
 };
-// The model of its newest version; nullopt: there is none, which is said in a note.
-std::optional<PublishedModel> model_beside(const StoreBeside& beside,
-                                           const StoreBesideTrust& trust);
+// The model of its newest version; nullopt: there is none, which is said in a note, if it is not
+// the one that was told last.
+std::optional<PublishedModel> model_beside(const StoreBeside& beside, const StoreBesideTrust& trust,
+                                           std::string& told);
 // brought: the hash of what the tensors hold, by the user's own file; nullopt: nothing.
 Result<std::unique_ptr<api::StoreFallback>> open_beside(const StoreBeside& beside,
                                                         const StoreBesideTrust& trust,

@@ -262,8 +262,10 @@ Result<std::optional<PublishedModel>> ask_until_answered(SubscribeOptions& optio
   question.timeout_s = options.timeout_s;
   renewed.fill(question);
   question.renew = renewed;
-  if (options.beside.is_on())
-    question.elsewhere = [&] { return model_beside(options.beside, options.beside_trust()); };
+  std::string told;
+  if (options.beside.is_on()) {
+    question.elsewhere = [&] { return model_beside(options.beside, options.beside_trust(), told); };
+  }
   return wait_for_model(std::move(question));
 }
 
