@@ -51,4 +51,34 @@ Status ChainTrust::check(const VersionRecord& record) const { return check_signe
 
 Status ChainTrust::check(const Shortcut& shortcut) const { return check_signed(*this, shortcut); }
 
+Status ChainTrust::check_goes_on(const VersionRecord& newest) const {
+  if (!newest.model_id.empty() && model_id.empty())
+    return Status(
+        Code::kMismatch,
+        fmt::format("version {} of the store is of the model {}, and this publisher names "
+                    "none: give its name (--model-id), or publish to another store",
+                    newest.version, model::in_quotes(newest.model_id)));
+  return check_keys(newest);
+}
+
+Status ChainTrust::check_keys(const VersionRecord& newest) const {
+  if (newest.signatures.empty()) return {};
+  if (keys == nullptr)
+    return Status(
+        Code::kUnauthorized,
+        fmt::format("version {} of the store is signed, and readers with trusted keys "
+                    "would refuse what is added without a signature: give the key (--key), "
+                    "or publish to another store",
+                    newest.version));
+  for (const trust::KeySignature& each : newest.signatures) {
+    if (keys->has(each.key)) return {};
+  }
+  return Status(
+      Code::kUnauthorized,
+      fmt::format("version {} of the store is signed by other keys than these, and its readers may "
+                  "not trust these: to replace a key, publish a version with both keys in one file "
+                  "first, or publish to another store",
+                  newest.version));
+}
+
 }  // namespace sparcl::store

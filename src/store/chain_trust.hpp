@@ -32,6 +32,9 @@ struct ChainTrust {
   // Unauthorized: it is not signed by trusted keys. Mismatch: it is of another model.
   Status check(const VersionRecord& record) const;
   Status check(const Shortcut& shortcut) const;
+  // Whether readers of `newest` would take what a writer with these keys, and this model, adds.
+  Status check_goes_on(const VersionRecord& newest) const;
+  Status check_keys(const VersionRecord& newest) const;
 };
 using ChainTrustRef = std::shared_ptr<const ChainTrust>;
 

@@ -90,6 +90,7 @@ Status ChainWriter::load() {
   chain_.forget();
   SPARCL_ASSIGN_OR_RETURN(newest_, chain_.newest());
   if (!newest_) return {};
+  SPARCL_RETURN_IF_ERROR(chain_.trust()->check_goes_on(*newest_));
   SPARCL_ASSIGN_OR_RETURN(const auto lease, HeldLease::hold(chain_.store(), options_.keep.lease_s));
   SPARCL_ASSIGN_OR_RETURN(newest_, chain_.newest());  // it may have been removed meanwhile
   has_schema_ = true;

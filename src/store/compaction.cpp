@@ -176,11 +176,7 @@ Result<std::uint64_t> compact(Chain& chain, const kernels::KernelSet& kernels,
                               std::int64_t lease_s) {
   SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> newest, chain.newest());
   if (!newest) return std::uint64_t{0};
-  if (!newest->signatures.empty() && chain.trust()->keys == nullptr)
-    return Status(Code::kInvalidUsage,
-                  fmt::format("{}: its versions are signed: give the key that signs what is added, "
-                              "or readers with trusted keys could not use it",
-                              chain.store().location_of(kCommits)));
+  SPARCL_RETURN_IF_ERROR(chain.trust()->check_keys(*newest));
   SPARCL_ASSIGN_OR_RETURN(const auto lease, HeldLease::hold(chain.store(), lease_s));
   SPARCL_ASSIGN_OR_RETURN(newest, chain.newest());  // it may have been removed meanwhile
   const std::uint64_t first = lease->first();

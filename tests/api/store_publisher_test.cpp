@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ constexpr const char* kKey = "sparcl-ed25519-secret nWGxne/9WmC6hEr0kuwsxERJxWl7
 constexpr const char* kPublicKey = "sparcl-ed25519 11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n";
 constexpr const char* kOtherPublicKey =
     "sparcl-ed25519 PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw=\n";
+
+void remove_signatures(const std::string& path) {
+  std::ifstream in(path);
+  nlohmann::json record = nlohmann::json::parse(in);
+  ASSERT_EQ(record.erase("signatures"), 1u);
+  std::ofstream(path) << record.dump();
+}
 
 class StorePublisher : public sparcl::test::StoreApiTest {
  protected:
@@ -278,11 +286,20 @@ TEST_F(StorePublisher, ReadersWithTrustedKeysRefuseWhatTheseHaveNotSigned) {
   EXPECT_NE(error().find("policy"), std::string::npos) << error();
   EXPECT_EQ(sparclStoreClose(wrong), sparclSuccess);
 
-  // A writer without the key: its version is refused, and what is held stays.
+  // A writer without the key would lock these readers out.
   const sparclStore_t unsigned_writer = open_with(named());
   StoredModel forged;
-  ASSERT_EQ(sparclStorePublish(unsigned_writer, forged.state(), 18), sparclSuccess) << error();
+  EXPECT_EQ(sparclStorePublish(unsigned_writer, forged.state(), 18), sparclUnauthorized);
+  EXPECT_NE(error().find("version 17 of the store is signed"), std::string::npos) << error();
   EXPECT_EQ(sparclStoreClose(unsigned_writer), sparclSuccess);
+
+  // A record that lost its signatures is refused, and what is held stays.
+  options = named();
+  options.key_path = key.c_str();
+  const sparclStore_t next = open_with(options);
+  ASSERT_EQ(sparclStorePublish(next, forged.state(), 18), sparclSuccess) << error();
+  EXPECT_EQ(sparclStoreClose(next), sparclSuccess);
+  remove_signatures(folder_ + "/a/store/commits/00000000000000000018");
   options = named();
   options.trust_path = trusted.c_str();
   const sparclStore_t careful = open_with(options);

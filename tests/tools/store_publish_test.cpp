@@ -281,12 +281,36 @@ TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
   EXPECT_EQ(restore("key.pub", "n").exit_code, 3);
   EXPECT_FALSE(fs::exists(at("f.safetensors")));
   const ProgramRun compact = run_program({"store", "compact", url_});
-  EXPECT_EQ(compact.exit_code, 1);
-  EXPECT_THAT(compact.err, HasSubstr("its versions are signed"));
+  EXPECT_EQ(compact.exit_code, 3);
+  EXPECT_THAT(compact.err, HasSubstr("version 1 of the store is signed"));
+  // Nor may a publisher lock the readers out.
+  const std::string b = next_file("b.safetensors");
+  const std::vector<std::vector<std::string>> wrong{{},
+                                                    {"--model-id", "m"},
+                                                    {"--key", at("key")},
+                                                    {"--key", at("other"), "--model-id", "m"}};
+  for (const std::vector<std::string>& options : wrong) {
+    std::vector<std::string> publish{"publish", b, "--store", url_};
+    publish.insert(publish.end(), options.begin(), options.end());
+    EXPECT_EQ(run_program(publish).exit_code, 3);
+  }
   EXPECT_EQ(run_program({"store", "compact", url_, "--key", at("key")}).exit_code, 0);
   const ProgramRun taken = restore("key.pub", "m");
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
   expect_same(at("f.safetensors"), a);
+}
+
+// After a restart with the same files only what comes after the store's newest one is published.
+TEST_F(StorePublish, GivenFilesThatTheStoreHasArePassedOver) {
+  std::vector<std::string> publish{"publish", "--store", url_};
+  for (const char* const name : {"a.safetensors", "b.safetensors", "c.safetensors"})
+    publish.push_back(next_file(name));
+  ASSERT_EQ(run_program(publish).exit_code, 0);
+  publish.push_back(next_file("d.safetensors"));
+  const ProgramRun again = run_program(publish);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("c.safetensors as its newest version, 3"));
+  EXPECT_THAT(again.out, AllOf(HasSubstr("version 4: "), Not(HasSubstr("version 5: "))));
 }
 
 // Folders that engines of other programs read: a complete version, then changes.

@@ -77,7 +77,9 @@ void report_acknowledged(const VersionPublisher& publisher, const PublishOptions
 
 Status publish_files(VersionPublisher& publisher, const PublishOptions& options) {
   publisher.publish_all_to_store();
-  for (const std::string& file : options.files) {
+  std::span<const std::string> files(options.files);
+  SPARCL_ASSIGN_OR_RETURN(const std::size_t stored, publisher.count_stored(files));
+  for (const std::string& file : files.subspan(stored)) {
     if (publisher.version() != 0 && wait_for_stop(options.interval_s)) return {};
     SPARCL_RETURN_IF_ERROR(publisher.read(file));
     SPARCL_RETURN_IF_ERROR(publisher.publish());

@@ -172,6 +172,23 @@ Status VersionPublisher::read(const std::string& path) {
   return {};
 }
 
+Result<std::size_t> VersionPublisher::count_stored(std::span<const std::string> paths) {
+  const std::optional<Hash128> newest = store_ != nullptr ? store_->first_hash() : std::nullopt;
+  if (!newest || listener_ || is_by_name_) return 0;
+  std::error_code error;
+  for (std::size_t count = paths.size(); count > 0; --count) {
+    const std::string& path = paths[count - 1];
+    if (std::filesystem::is_directory(path, error) && find_version_folder(path)) return 0;
+    SPARCL_RETURN_IF_ERROR(read_whole(path, path));
+    if (memory_->view().hash() != *newest) continue;
+    print_note(fmt::format("the store has {} as its newest version, {}: {} passed over",
+                           shown(path), store_->first_version(),
+                           count == 1 ? "it is" : "it and the files before it are"));
+    return count;
+  }
+  return 0;
+}
+
 bool VersionPublisher::has_published_what_was_read() const {
   const auto found = published_.find(path_);
   return found != published_.end() &&

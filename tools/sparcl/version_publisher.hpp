@@ -55,6 +55,10 @@ class VersionPublisher {
   // copy.
   bool has_published_what_was_read() const;
 
+  // How many of these checkpoints the store has, after a restart: up to the one that its newest
+  // version is. Reads them from the last one on.
+  Result<std::size_t> count_stored(std::span<const std::string> paths);
+
   // Publishes the checkpoint that was read as the next version; prints its line.
   Status publish();
 

@@ -20,6 +20,9 @@ class ChainVersionStore final : public VersionStore {
   explicit ChainVersionStore(std::unique_ptr<store::ObjectStore> objects)
       : objects_(std::move(objects)) {}
   std::uint64_t first_version() const override { return first_ ? first_->version : 0; }
+  std::optional<Hash128> first_hash() const override {
+    return first_ ? std::optional(first_->target_hash) : std::nullopt;
+  }
   Result<Stored> publish(std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
                          const model::Layout& layout, const SideFileSet& side_files,
                          bool has_settled) override;

@@ -41,6 +41,8 @@ class VersionStore {
 
   // The newest version that was there when it was opened; 0: none.
   virtual std::uint64_t first_version() const = 0;
+  // The state of that version; nullopt: there is none, or it is not known.
+  virtual std::optional<Hash128> first_hash() const { return {}; }
   // By open(). nullopt: versions are not removed by acknowledgements.
   virtual std::optional<RemovedVersions> removed_at_start() const { return {}; }
 

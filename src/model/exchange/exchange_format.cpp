@@ -77,11 +77,14 @@ const ExchangeFormat* find_exchange_format(std::string_view name) {
   return nullptr;
 }
 
-const ExchangeFormat* recognise(const TensorFile& file) {
+const ExchangeFormat* recognise(const TensorFile& file, bool is_packed) {
+  const ExchangeFormat* found = nullptr;
   for (const ExchangeFormat* format : kFormats) {
-    if (format->is_it(file)) return format;
+    if (!format->is_it(file)) continue;
+    if ((format->zstd_level > 0) == is_packed) return format;
+    if (found == nullptr) found = format;
   }
-  return nullptr;
+  return found;
 }
 
 std::string_view torch_name(DataType type) {

@@ -34,7 +34,7 @@ std::span<const ExchangeFormat* const> exchange_formats();
 const ExchangeFormat* find_exchange_format(std::string_view name);
 
 // The format of a file, or nullptr.
-const ExchangeFormat* recognise(const TensorFile& file);
+const ExchangeFormat* recognise(const TensorFile& file, bool is_packed);
 
 // As PyTorch names it: "float8_e4m3fn".
 std::string_view torch_name(DataType type);

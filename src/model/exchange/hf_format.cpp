@@ -21,11 +21,28 @@ constexpr int kFrameLevel = 1;
 constexpr std::uint64_t kMaxOverwriteBytes = std::uint64_t{1} << 32;
 constexpr std::uint64_t kCountBytes = 4, kPositionBytes = 4;
 
-bool is_delta_folder(const std::string& path) {
-  if (!has_file(path, kIndexName)) return false;
+// In the index of such a folder; "": it is missing, and read_hf() says why. nullopt: it is another
+// folder.
+std::optional<std::string> in_index(const std::string& path, std::string_view key) {
+  if (!has_file(path, kIndexName)) return std::nullopt;
   const Result<ShardIndex> index = read_folder_index(path);
-  return !index.ok() ||  // read_hf() says why
-         find_metadata(index->metadata, "delta_encoding") != nullptr;
+  if (!index.ok()) return "";
+  if (find_metadata(index->metadata, "delta_encoding") == nullptr) return std::nullopt;
+  const std::string* value = find_metadata(index->metadata, key);
+  return value == nullptr ? "" : *value;
+}
+
+bool is_overwrite(const std::string& path) {
+  return in_index(path, "delta_encoding") == "overwrite";
+}
+
+bool is_xor_xxh3(const std::string& path) {
+  return !is_overwrite(path) &&
+         in_index(path, "checksum_format") == digest_name(TensorDigest::kXxh3);
+}
+
+bool is_xor(const std::string& path) {
+  return in_index(path, "") && !is_overwrite(path) && !is_xor_xxh3(path);
 }
 
 // --- reading ---
@@ -71,9 +88,7 @@ Status take_versions(const ShardIndex& index, const ChangeBase& base, SparseChan
   TensorFile file;
   file.metadata = index.metadata;
   SPARCL_RETURN_IF_ERROR(read_own_metadata(file, change));
-  if (change.target_hash || change.target_version != 0) return {};
-  change.base_version = before.value_or(0);
-  change.target_version = version_in(version).value_or(0);
+  name_folder_versions(before.value_or(0), version_in(version).value_or(0), change);
   return {};
 }
 
@@ -213,11 +228,11 @@ Status write_hf_overwrite(const SparseChange& change, const ChangeBase& base, Fo
 const FolderFormat kHfXorFormat{
     "hf-xor",
     "folder of shards, old XOR new in zstd, adler32 (slime, miles, ModelExpress, CoreWeave)",
-    is_delta_folder, read_hf, write_hf_xor};
+    is_xor, read_hf, write_hf_xor};
 const FolderFormat kHfXorXxh3Format{"hf-xor_xxh3", "the same with xxh3-128 (slime's default)",
-                                    is_delta_folder, read_hf, write_hf_xor_xxh3};
+                                    is_xor_xxh3, read_hf, write_hf_xor_xxh3};
 const FolderFormat kHfOverwriteFormat{"hf-overwrite",
                                       "the same with changed bytes instead of XOR, xxh3-128",
-                                      is_delta_folder, read_hf, write_hf_overwrite};
+                                      is_overwrite, read_hf, write_hf_overwrite};
 
 }  // namespace sparcl::model

@@ -83,8 +83,17 @@ Result<std::vector<std::pair<std::string, std::string>>> ShardWriter::finish() {
   return weight_map;
 }
 
+void name_folder_versions(std::uint64_t base, std::uint64_t target, SparseChange& change) {
+  change.folder_base_version = base;
+  change.folder_version = target;
+  if (change.target_hash || change.target_version != 0) return;
+  change.base_version = base;
+  change.target_version = target;
+}
+
 Status choose_versions(const SparseChange& change, const FolderWrite& out, VersionPair& versions) {
   versions = {change.base_version, change.target_version};
+  if (versions.target == 0) versions = {change.folder_base_version, change.folder_version};
   if (versions.target != 0) return {};
   const std::optional<std::uint64_t> named = version_in(out.name);
   if (!named || *named == 0) {

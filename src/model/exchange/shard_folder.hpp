@@ -54,7 +54,11 @@ class ShardWriter {
 struct VersionPair {
   std::uint64_t base = 0, target = 0;
 };
-// The versions of the change; if it names none, those that follow from the folder's name
+// Of a folder that was read. They count as the change's own, unless it was made from a delta of
+// ours, which names its own or none.
+void name_folder_versions(std::uint64_t base, std::uint64_t target, SparseChange& change);
+// The versions of the change, or of the folder that it came from; else those that follow from the
+// name of the new folder
 // (weight_v000007, delta-00000007). InvalidArgument: neither names one.
 Status choose_versions(const SparseChange& change, const FolderWrite& out, VersionPair& versions);
 

@@ -175,10 +175,7 @@ Status read_skyrl(const std::string& path, const ChangeBase& base, const FileWat
   TensorFile about;
   about.metadata = manifest.own;
   SPARCL_RETURN_IF_ERROR(read_own_metadata(about, change).with_prefix(path + ": "));
-  if (!change.target_hash && change.target_version == 0) {
-    change.base_version = manifest.base_version;
-    change.target_version = manifest.version;
-  }
+  name_folder_versions(manifest.base_version, manifest.version, change);
   Payloads payloads(path);
   for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
     SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> frame, payloads.read(manifest.tensors[i]));

@@ -33,6 +33,8 @@ struct SparseChange {
   std::vector<TensorChange> tensors;  // in the order of the file; none without a change
   std::uint64_t base_version = 0;
   std::uint64_t target_version = 0;
+  std::uint64_t folder_base_version = 0;  // the names of the folder that it was read from, for
+  std::uint64_t folder_version = 0;       // layouts that must have names
   std::optional<Hash128> base_hash,
       target_hash;        // the states before and after, if the file names them
   Attachment attachment;  // the other contents of one of our deltas; other programs ignore it

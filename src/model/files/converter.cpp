@@ -111,7 +111,7 @@ Status read_change_file(const std::string& path, const ConvertOptions& options,
   }
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::byte> content, sparcl::read_file(path));
   SPARCL_ASSIGN_OR_RETURN(const TensorFile file, parse_tensor_file(content));
-  const ExchangeFormat* format = recognise(file);
+  const ExchangeFormat* format = recognise(file, is_zstd(content));
   if (format == nullptr) {
     return Status(Code::kCorrupt,
                   fmt::format("it is in none of the layouts {} (a checkpoint?)", known_formats()));
@@ -122,7 +122,7 @@ Status read_change_file(const std::string& path, const ConvertOptions& options,
       return Status(Code::kCorrupt,
                     fmt::format("it is not in layout {}, but in {}", options.from, format->name));
     }
-    format = wanted;
+    if (wanted->read != format->read) format = wanted;
   }
   input.format = format->name;
   input.bytes += content.size();
@@ -152,8 +152,8 @@ Result<const FolderFormat*> folder_format_of(const ConvertOptions& options) {
   const FolderFormat* wanted = find_folder_format(options.from);
   if (wanted == nullptr && !options.from.empty()) return wanted;
   const FolderFormat* found = recognise_folder(options.input);
-  if (wanted == nullptr || (found != nullptr && wanted->is_it(options.input)))
-    return wanted == nullptr ? found : wanted;
+  const bool is_wanted = wanted == nullptr || (found != nullptr && found->read == wanted->read);
+  if (is_wanted) return found;
   return Status(Code::kCorrupt,
                 fmt::format("{}: it is not in layout {}, {}{}", options.input, wanted->name,
                             found == nullptr ? std::string("nor another whose folder is complete")
