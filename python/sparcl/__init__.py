@@ -18,13 +18,16 @@ from ._core import (
 )  # fmt: skip
 from ._errors import (
     CorruptError, Error, InternalError, InvalidArgumentError, InvalidUsageError, MismatchError,
-    OutOfMemoryError, RemoteError, StaleError, SystemError, TimeoutError, TruncatedError,
-    UnauthorizedError, UnhandledCudaError, UnsupportedError, WrongBaseError,
+    OutOfMemoryError, RemoteError, StaleError, TruncatedError, UnauthorizedError,
+    UnhandledCudaError, UnsupportedError, WrongBaseError,
 )  # fmt: skip
+from ._errors import SystemError as SystemError
+from ._errors import TimeoutError as TimeoutError
 from ._feedback import Feedback, Mask
 from ._files import (
-    advise, apply, compose, convert, diff, hash, invert, sign, verify, verify_signature,
+    advise, apply, compose, convert, diff, invert, sign, verify, verify_signature,
 )  # fmt: skip
+from ._files import hash as hash
 from ._program import Finding, doctor
 from ._replication import Publisher, Subscriber
 from ._state import State
@@ -45,13 +48,13 @@ for _kind in (
 ):  # fmt: skip
     _kind.__repr__ = _show  # type: ignore[method-assign]
 
+# Without hash, SystemError and TimeoutError: `from sparcl import *` keeps Python's own.
 __all__ = [
     "Advice", "Aggregator", "AggregatorStats", "Comm", "CorruptError", "Error", "Feedback",
     "FeedbackStats", "FileReport", "Finding", "InternalError", "InvalidArgumentError",
     "InvalidUsageError", "Mask", "MismatchError", "OutOfMemoryError", "Publisher", "RemoteError",
     "Report", "Request", "RoundReport", "StaleError", "State", "Store", "StorePruned",
-    "StoreVersion", "Subscriber", "SystemError", "TimeoutError", "TruncatedError",
-    "UnauthorizedError", "UnhandledCudaError", "UnsupportedError", "Worker", "WorkerStats",
-    "WrongBaseError", "advise", "apply", "compose", "convert", "diff", "doctor", "hash", "invert",
-    "sign", "unique_id", "verify", "verify_signature",
+    "StoreVersion", "Subscriber", "TruncatedError", "UnauthorizedError", "UnhandledCudaError",
+    "UnsupportedError", "Worker", "WorkerStats", "WrongBaseError", "advise", "apply", "compose",
+    "convert", "diff", "doctor", "invert", "sign", "unique_id", "verify", "verify_signature",
 ]  # fmt: skip

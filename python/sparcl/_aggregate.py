@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 from . import _core
 from ._arrays import count_of, stream_of, vector_like
 from ._choices import (
-    MEAN, NON_FINITE, OUTER, ROUND, WIRE, Path, fill, number_of, path_of, real, text, text_path,
-    toggle, whole, wholes,
+    MEAN, NON_FINITE, OUTER, ROUND, WIRE, Mean, NonFinite, Outer, Path, Round, Wire, fill,
+    number_of, path_of, real, text, text_path, toggle, whole, wholes,
 )  # fmt: skip
 from ._replication import _Ended, _open, _with_limit
 from ._state import State, Tensors, as_state
@@ -27,10 +27,10 @@ class Aggregator(_Ended):
     """
 
     def __init__(
-        self, count: int, *, mean: str = "weight", outer: str = "none", learning_rate: float = 0,
+        self, count: int, *, mean: Mean = "weight", outer: Outer = "none", learning_rate: float = 0,
         momentum: float = 0, beta2: float = 0, epsilon: float = 0, activation: float = 0,
         clip_l2: float = 0, clip_median: float = 0, keep: int = 0, delay: int = 0,
-        non_finite: str = "fail", wire: str = "same",
+        non_finite: NonFinite = "fail", wire: Wire = "same",
     ):  # fmt: skip
         """Makes an aggregator of vectors of `count` elements. 0 is the default of an option.
 
@@ -83,7 +83,7 @@ class Aggregator(_Ended):
     def serve(
         self, state: Union[State, Tensors], listen: Optional[str] = None, *,
         publish: Optional[str] = None, model_id: str = "", folder: Optional[Path] = None,
-        parent: Optional[str] = None, round: str = "synchronous", quorum: int = 0,
+        parent: Optional[str] = None, round: Round = "synchronous", quorum: int = 0,
         deadline: float = 0, grace: tuple[float, float] = (0, 0), late_factor: float = 0,
         max_rounds_late: int = 0, key: Optional[Path] = None,
         contributors: Optional[Path] = None, secret: Optional[Path] = None,
@@ -157,7 +157,7 @@ class Worker(_Ended):
 
     def __init__(
         self, state: Union[State, Tensors], address: str, *, model_id: str = "", keep: int = 0,
-        number: int = 0, wire: str = "same", key: Optional[Path] = None,
+        number: int = 0, wire: Wire = "same", key: Optional[Path] = None,
         trust: Optional[Path] = None, secret: Optional[Path] = None,
         certificates: Optional[Path] = None, relay: Optional[bool] = None,
     ):  # fmt: skip

@@ -6,7 +6,7 @@ import contextlib
 import math
 import operator
 import os
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 from ._errors import InvalidArgumentError
 
@@ -30,6 +30,25 @@ VALUES = {"exact": 0, "int8": 1, "float8": 2}
 ROUNDING = {"nearest": 0, "stochastic": 1}
 CHAIN = {"hybrid": 0, "plain": 1, "independent": 2}
 HASH = {"state": 0, "xxh3": 1, "sha256": 2, "identity": 3}
+
+# Their types.
+Op = Literal["sum", "prod", "max", "min", "avg"]
+Mode = Literal["union", "selected", "global"]
+Wire = Literal["same", "bfloat16", "int8", "int4", "int2"]
+Determinism = Literal["default", "runs", "canonical", "fast"]
+Verify = Literal["default", "off", "touched", "full"]
+Commit = Literal["default", "staged", "early"]
+Outside = Literal["keep", "zero"]
+Residual = Literal["sent", "mean"]
+Mean = Literal["weight", "workers", "contributors", "none"]
+Outer = Literal["none", "sgd", "nesterov", "delayed_nesterov", "adam"]
+Round = Literal["synchronous", "quorum", "asynchronous"]
+NonFinite = Literal["fail", "refuse", "zero"]
+Select = Literal["all", "threshold", "top_k", "grid", "bytes"]
+Values = Literal["exact", "int8", "float8"]
+Rounding = Literal["nearest", "stochastic"]
+Chain = Literal["hybrid", "plain", "independent"]
+Hash = Literal["state", "xxh3", "sha256", "identity"]
 
 
 def number_of(choices: dict[str, int], value: object, argument: str) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 from . import _core
 from ._arrays import count_of, like, name_of_type, numpy_type, stream_of, vector_like
 from ._choices import (
-    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, fill, handle_of, number_of, text, toggle, whole,
-    word,
+    COMMIT, DETERMINISM, OP, OUTSIDE, VERIFY, WIRE, Commit, Determinism, Mode, Op, Outside,
+    Residual, Rounding, Select, Values, Verify, Wire, fill, handle_of, number_of, text, toggle,
+    whole, word,
 )  # fmt: skip
 from ._errors import BY_CODE, Error, InvalidArgumentError
 from ._feedback import Feedback, Mask
@@ -33,8 +34,8 @@ def unique_id() -> bytes:
 
 
 def _config(
-    transport: Optional[str], timeout: float, liveness: float, verify: str, determinism: str,
-    threads: int, heartbeat: Optional[bool],
+    transport: Optional[str], timeout: float, liveness: float, verify: Verify,
+    determinism: Determinism, threads: int, heartbeat: Optional[bool],
 ) -> _core.Config:  # fmt: skip
     return fill(
         _core.Config(), transport=transport, timeout=timeout, liveness=liveness,
@@ -129,8 +130,8 @@ class Comm:
     @classmethod
     def from_id(
         cls, id: bytes, count: int, rank: int, *, transport: Optional[str] = None,
-        timeout: float = 0, liveness: float = 0, verify: str = "default",
-        determinism: str = "default", threads: int = 0, heartbeat: Optional[bool] = None,
+        timeout: float = 0, liveness: float = 0, verify: Verify = "default",
+        determinism: Determinism = "default", threads: int = 0, heartbeat: Optional[bool] = None,
     ) -> Comm:  # fmt: skip
         """Makes a communicator of `count` processes or threads over UCX. Waits for all ranks.
 
@@ -183,7 +184,7 @@ class Comm:
     @classmethod
     def from_mpi(
         cls, comm: Any, *, transport: Optional[str] = None, timeout: float = 0,
-        liveness: float = 0, verify: str = "default", determinism: str = "default",
+        liveness: float = 0, verify: Verify = "default", determinism: Determinism = "default",
         threads: int = 0, heartbeat: Optional[bool] = None,
     ) -> Comm:  # fmt: skip
         """Makes a communicator over the ranks of a communicator of mpi4py, which is duplicated.
@@ -275,7 +276,7 @@ class Comm:
 
     def broadcast_delta(
         self, weights: Any, base: Any = None, *, root: int = 0, algorithm: Optional[str] = None,
-        verify: str = "default", commit: str = "default", stream: Any = None,
+        verify: Verify = "default", commit: Commit = "default", stream: Any = None,
     ) -> Any:  # fmt: skip
         """Broadcasts what changed in one array.
 
@@ -312,9 +313,9 @@ class Comm:
 
     def broadcast_update(
         self, state: State, version: int = 0, *, root: int = 0, algorithm: Optional[str] = None,
-        select: str = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
-        grid: Any = "bfloat16", values: str = "exact", rounding: str = "nearest", seed: int = 0,
-        adopt: Optional[bool] = None, verify: str = "default", stream: Any = None,
+        select: Select = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
+        grid: Any = "bfloat16", values: Values = "exact", rounding: Rounding = "nearest",
+        seed: int = 0, adopt: Optional[bool] = None, verify: Verify = "default", stream: Any = None,
     ) -> int:  # fmt: skip
         """Broadcasts what changed in a model.
 
@@ -358,7 +359,7 @@ class Comm:
 
     def broadcast_sparse(
         self, values: Any = None, indices: Any = None, *, root: int = 0, dtype: Any = "float32",
-        capacity: int = 65536, algorithm: Optional[str] = None, verify: str = "default",
+        capacity: int = 65536, algorithm: Optional[str] = None, verify: Verify = "default",
         stream: Any = None,
     ) -> tuple[Any, Any]:  # fmt: skip
         """Broadcasts a sparse vector.
@@ -392,9 +393,9 @@ class Comm:
     # --- sums ---
 
     def all_reduce_masked(
-        self, x: Any, mask: Mask, *, op: str = "sum", out: Any = None,
-        feedback: Optional[Feedback] = None, outside: str = "keep",
-        algorithm: Optional[str] = None, determinism: str = "default", stream: Any = None,
+        self, x: Any, mask: Mask, *, op: Op = "sum", out: Any = None,
+        feedback: Optional[Feedback] = None, outside: Outside = "keep",
+        algorithm: Optional[str] = None, determinism: Determinism = "default", stream: Any = None,
     ) -> Any:  # fmt: skip
         """Reduces the elements of a mask over all ranks.
 
@@ -433,9 +434,9 @@ class Comm:
         return call, out
 
     def all_reduce_top_k(
-        self, x: Any, k: int, *, op: str = "sum", out: Any = None,
-        feedback: Optional[Feedback] = None, mode: str = "union", wire: str = "same",
-        determinism: str = "default", residual: str = "sent",
+        self, x: Any, k: int, *, op: Op = "sum", out: Any = None,
+        feedback: Optional[Feedback] = None, mode: Mode = "union", wire: Wire = "same",
+        determinism: Determinism = "default", residual: Residual = "sent",
         reuse_threshold: Optional[bool] = None, device_kernels: Optional[bool] = None,
         tensors: Sequence[int] = (), algorithm: Optional[str] = None, stream: Any = None,
     ) -> Any:  # fmt: skip
@@ -484,8 +485,8 @@ class Comm:
         return call, out
 
     def all_reduce_sparse(
-        self, values: Any, indices: Any, count: int, *, op: str = "sum", capacity: int = 0,
-        determinism: str = "default", wire: str = "same", algorithm: Optional[str] = None,
+        self, values: Any, indices: Any, count: int, *, op: Op = "sum", capacity: int = 0,
+        determinism: Determinism = "default", wire: Wire = "same", algorithm: Optional[str] = None,
         stream: Any = None,
     ) -> tuple[Any, Any]:  # fmt: skip
         """Reduces sparse vectors with any supports; every rank gets the union.

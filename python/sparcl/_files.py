@@ -10,7 +10,8 @@ from typing import Any, Optional, Union
 
 from . import _core
 from ._choices import (
-    HASH, Path, called, flag, number_of, path_of, real, text, text_path, texts, whole, word,
+    HASH, Hash, Path, Rounding, Select, Values, called, flag, number_of, path_of, real, text,
+    text_path, texts, whole, word,
 )  # fmt: skip
 from ._errors import InvalidArgumentError
 from ._options import update_options
@@ -37,8 +38,8 @@ def _as_path(checkpoint: Checkpoint, argument: str) -> Iterator[str]:
 def diff(
     base: Checkpoint, target: Checkpoint, output: Path, *, mode: Optional[str] = None,
     only: Sequence[str] = (), side_files: bool = True, threads: int = 0, identities: bool = False,
-    select: str = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
-    grid: Any = "bfloat16", values: str = "exact", rounding: str = "nearest", seed: int = 0,
+    select: Select = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
+    grid: Any = "bfloat16", values: Values = "exact", rounding: Rounding = "nearest", seed: int = 0,
     on_progress: Optional[Progress] = None,
 ) -> _core.FileReport:  # fmt: skip
     """Writes the delta that turns one checkpoint into another one.
@@ -147,7 +148,7 @@ def convert(
     )[0]
 
 
-def hash(checkpoint: Checkpoint, kind: str = "state") -> str:
+def hash(checkpoint: Checkpoint, kind: Hash = "state") -> str:
     """Computes a hash of a checkpoint: hexadecimal digits.
 
     Args:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from ._comm import Comm, unique_id
-from ._errors import InvalidArgumentError, TimeoutError
+from ._errors import InvalidArgumentError, TimeoutError, UnsupportedError
 
 _ID_BYTES = 128
 #: Seconds to wait for the other processes, if no timeout is given.
@@ -37,8 +37,12 @@ def from_env(cls: type[Comm], **options: Any) -> Comm:
 
 
 def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
-    import torch.distributed as dist
-
+    try:
+        import torch.distributed as dist
+    except ImportError as error:
+        raise UnsupportedError(
+            f"torch cannot be imported ({error}): install it, or use sparcl.Comm.from_env()"
+        ) from None
     if not dist.is_initialized():
         raise InvalidArgumentError(
             "torch.distributed has no process group: call init_process_group first, or use "

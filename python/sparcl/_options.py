@@ -7,8 +7,8 @@ from typing import Any, Optional
 from . import _core
 from ._arrays import name_of_type
 from ._choices import (
-    DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, number_of, real,
-    toggle, whole, wholes, word,
+    DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, Rounding, Select, Values,
+    Verify, number_of, real, toggle, whole, wholes, word,
 )  # fmt: skip
 
 _TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
@@ -29,9 +29,9 @@ def top_k_options(*given: Any) -> _core.TopKOptions:
 
 
 def update_options(
-    select: str = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
-    grid: Any = "bfloat16", values: str = "exact", rounding: str = "nearest", seed: int = 0,
-    adopt: Optional[bool] = None, verify: str = "default",
+    select: Select = "all", threshold: float = 0, count: int = 0, bytes: int = 0,
+    grid: Any = "bfloat16", values: Values = "exact", rounding: Rounding = "nearest", seed: int = 0,
+    adopt: Optional[bool] = None, verify: Verify = "default",
 ) -> _core.UpdateOptions:  # fmt: skip
     """The C structure of the options of an update."""
     return _core.UpdateOptions(

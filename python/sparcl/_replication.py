@@ -10,7 +10,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from . import _core
@@ -297,8 +297,12 @@ class Subscriber(_Ended):
             return _with_limit(self._take, timeout) if version is None else version
 
     def _take(self, seconds: float) -> int:
+        return self._named_once(self._handle.next, seconds)
+
+    # A stale version is said once in each max_age.
+    def _named_once(self, call: Callable[[float, float], int], seconds: float) -> int:
         try:
-            return self._handle.next(max(0.0, self._stale_until - time.monotonic()), seconds)
+            return call(max(0.0, self._stale_until - time.monotonic()), seconds)
         except StaleError:
             self._stale_until = time.monotonic() + self._max_age
             raise
@@ -337,7 +341,10 @@ class Subscriber(_Ended):
 
     def prepare(self, timeout: Optional[float] = None) -> int:
         """Waits for a newer version and checks it, without writing the tensors."""
-        return _with_limit(self._handle.prepare, timeout)
+        return _with_limit(self._prepare, timeout)
+
+    def _prepare(self, seconds: float) -> int:
+        return self._named_once(self._handle.prepare, seconds)
 
     def commit(self, version: int) -> None:
         """Writes a prepared version to the tensors."""

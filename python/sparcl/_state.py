@@ -122,7 +122,8 @@ class State(Mapping):
     def _check_name(name: object) -> None:
         if not isinstance(name, str):
             raise InvalidArgumentError(
-                f"{name!r} is no name of a tensor: pass a dict of arrays, or pairs of name and array"
+                f"{name!r} is no name of a tensor: pass a dict of arrays, or pairs of name and "
+                "array"
             )
 
     def check_places(self) -> None:

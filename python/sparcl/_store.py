@@ -6,7 +6,9 @@ from typing import Any, List, Optional, Union
 
 from . import _core
 from ._arrays import count_of, name_of_type, place_of, shape_of
-from ._choices import CHAIN, Path, fill, handle_of, number_of, real, text, text_path, whole
+from ._choices import (
+    CHAIN, Chain, Path, fill, handle_of, number_of, real, text, text_path, whole,
+)  # fmt: skip
 from ._errors import CorruptError, InvalidUsageError
 from ._state import State, Tensors, as_state, pairs_of
 
@@ -22,7 +24,7 @@ class Store:
     def __init__(
         self, url: str, *, anchor_every: int = 0, keep_versions: int = 0, lease_seconds: float = 0,
         single_writer: bool = False, model_id: Optional[str] = None, key: Optional[Path] = None,
-        trust: Optional[Path] = None, trust_threshold: int = 0, chain: str = "hybrid",
+        trust: Optional[Path] = None, trust_threshold: int = 0, chain: Chain = "hybrid",
     ):  # fmt: skip
         """Opens a store. No request is made.
 

@@ -104,26 +104,18 @@ bool is_early_for_subscriber(sparclResult_t result) {
 
 // The library says that a version is stale once in each max_age, and in place of a timeout, which
 // ends each piece of a wait. quiet: seconds from now for which it has been said.
-std::uint64_t next_version(const Subscriber& subscriber, double quiet, double seconds) {
+template <auto kCall>  // sparclSubscriberNext or sparclSubscriberPrepare
+std::uint64_t wait_for_version(const Subscriber& subscriber, double quiet, double seconds) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   std::uint64_t version = 0;
   const sparclSubscriber_t handle = subscriber.get();
   run_in_pieces(
-      seconds, [&](double piece) { return sparclSubscriberNext(handle, piece, &version); },
+      seconds, [&](double piece) { return kCall(handle, piece, &version); },
       [&](sparclResult_t result) {
         const std::chrono::duration<double> waited = Clock::now() - begin;
         return is_early_for_subscriber(result) || (result == sparclStale && waited.count() < quiet);
       });
-  return version;
-}
-
-std::uint64_t prepare_version(const Subscriber& subscriber, double seconds) {
-  std::uint64_t version = 0;
-  const sparclSubscriber_t handle = subscriber.get();
-  run_in_pieces(
-      seconds, [&](double piece) { return sparclSubscriberPrepare(handle, piece, &version); },
-      is_early_for_subscriber);
   return version;
 }
 
@@ -206,8 +198,8 @@ void add_replication(nb::module_& module) {
   nb::class_<Subscriber>(module, "Subscriber")
       .def("close", &Subscriber::close)
       .def_prop_ro("closed", &Subscriber::is_closed)
-      .def("next", &next_version)
-      .def("prepare", &prepare_version)
+      .def("next", &wait_for_version<&sparclSubscriberNext>)
+      .def("prepare", &wait_for_version<&sparclSubscriberPrepare>)
       .def("commit",
            [](const Subscriber& subscriber, std::uint64_t version) {
              run_released([&, handle = subscriber.get()] {
