@@ -144,6 +144,15 @@ void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> late
 void replace_side_files(std::vector<PackedFile>& files, std::vector<PackedFile> later) {
   replace(files, std::move(later));
 }
+Status replace_side_files(std::vector<SideFile>& files, std::span<const PackedFile> later) {
+  std::vector<SideFile> unpacked;
+  for (const PackedFile& packed : later) {
+    SPARCL_ASSIGN_OR_RETURN(SideFile file, unpack(packed));
+    unpacked.push_back(std::move(file));
+  }
+  replace(files, std::move(unpacked));
+  return {};
+}
 
 void serialise(std::span<const PackedFile> files, ByteWriter& writer) {
   writer.write_varint(files.size());

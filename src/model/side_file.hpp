@@ -56,6 +56,7 @@ Result<Digest256> digest_of(std::span<const SideFile> files);
 // Merges `later` into `files`, by name; files of the same name are replaced.
 void replace_side_files(std::vector<SideFile>& files, std::vector<SideFile> later);
 void replace_side_files(std::vector<PackedFile>& files, std::vector<PackedFile> later);
+Status replace_side_files(std::vector<SideFile>& files, std::span<const PackedFile> later);
 
 // For untrusted bytes: names, counts and sizes are checked before they are used.
 void serialise(std::span<const PackedFile> files, ByteWriter& writer);

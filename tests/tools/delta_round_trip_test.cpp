@@ -1,10 +1,12 @@
 // diff, then apply: the output is the target, byte for byte.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/model/files/delta_applier.hpp"
 #include "src/model/files/delta_file.hpp"
 #include "src/model/files/delta_maker.hpp"
+#include "src/model/files/streamed_target.hpp"
 #include "tests/tools/tools_support.hpp"
 
 namespace sparcl::tool {
@@ -43,6 +45,22 @@ class DeltaRoundTrip : public ::testing::Test {
     return made;
   }
 
+  // apply_delta() would also succeed if pieces did not: it then reads the base as a whole.
+  void expect_streamed(const std::string& base_path, const std::string& target_path) const {
+    const Result<model::Delta> delta = model::read_delta(at("delta"));
+    ASSERT_TRUE(delta.ok());
+    const Result<model::DeltaSummary> summary = model::scan_delta(*delta);
+    const Result<model::Checkpoint> base = model::Checkpoint::open_unread(base_path);
+    ASSERT_TRUE(summary.ok() && base.ok());
+    const auto target = model::StreamedTarget::create(*base, *delta, *summary);
+    ASSERT_TRUE(target.ok());
+    const Status written = model::write_checkpoint(at("out"), base->layout(), (*target)->tensors(),
+                                                   nullptr, {}, {}, {}, target->get());
+    ASSERT_TRUE(written.ok()) << written.message();
+    test::expect_same(target_path, at("out"));
+    fs::remove_all(at("out"));
+  }
+
   test::TempFolder folder_;
 };
 
@@ -56,6 +74,24 @@ TEST_F(DeltaRoundTrip, AtEveryDensityInEveryMode) {
     expect_round_trip(at("base"), at("target"));
     for (const codec::BlockMode* mode : codec::block_modes())
       expect_round_trip(at("base"), at("target"), mode);
+  }
+}
+
+// A target is made in pieces of 32 blocks: several, with tensors and entries across their ends.
+TEST_F(DeltaRoundTrip, OfSeveralPieces) {
+  Tensors base;
+  test::add_tensor(base, "large", DataType::kBfloat16, {3, 1 << 20}, 1);
+  for (int i = 0; i < 40; ++i)
+    test::add_tensor(base, fmt::format("small.{}", i), DataType::kBfloat16, {977}, 2 + i);
+  test::add_tensor(base, "wide", DataType::kFloat32, {5 << 18}, 50);
+  test::write_shards(at("base"), base, 20);
+  for (const double density : {0.00003, 0.0003, 0.01, 0.2, 1.0}) {
+    Tensors target = base;
+    test::change(target, density, 7);
+    test::write_shards(at("target"), target, 20);
+    expect_round_trip(at("base"), at("target"));
+    expect_streamed(at("base"), at("target"));
+    fs::remove_all(at("target"));
   }
 }
 

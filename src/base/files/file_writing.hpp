@@ -10,8 +10,9 @@
 
 namespace sparcl {
 
-// Writes all bytes to a descriptor, unbuffered: give large pieces. path: for messages.
-// written_bytes: of the file, for messages; what is written is added, also before an error.
+// Writes all bytes to a descriptor, unbuffered: give large pieces. The disk begins with them in
+// pieces of some MiB, so that sync_file() has less to wait for. path: for messages. written_bytes:
+// of the file; what is written is added, also before an error.
 Status write_to_file(int fd, const std::string& path, std::span<const std::byte> bytes,
                      std::uint64_t& written_bytes);
 

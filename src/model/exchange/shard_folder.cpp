@@ -107,15 +107,11 @@ Status choose_versions(const SparseChange& change, const FolderWrite& out, Versi
 }
 
 Result<std::vector<SideFile>> new_side_files(const SparseChange& change, const ChangeBase& base) {
-  std::vector<SideFile> files, later;
+  std::vector<SideFile> files;
   if (base.checkpoint().layout().is_folder) {
     SPARCL_ASSIGN_OR_RETURN(files, read_side_files(base.path()));
   }
-  for (const PackedFile& packed : change.attachment.side_files) {
-    SPARCL_ASSIGN_OR_RETURN(SideFile file, unpack(packed));
-    later.push_back(std::move(file));
-  }
-  replace_side_files(files, std::move(later));
+  SPARCL_RETURN_IF_ERROR(replace_side_files(files, change.attachment.side_files));
   return files;
 }
 

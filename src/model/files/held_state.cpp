@@ -130,16 +130,6 @@ Status HeldState::hold(const Schema& schema, const Delta& delta) {
   return {};
 }
 
-Status HeldState::take_side_files(std::span<const PackedFile> packed_files) {
-  std::vector<SideFile> files;
-  for (const PackedFile& packed : packed_files) {
-    SPARCL_ASSIGN_OR_RETURN(SideFile file, unpack(packed));
-    files.push_back(std::move(file));
-  }
-  replace_side_files(side_files_, std::move(files));
-  return {};
-}
-
 Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
   SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
   const Result<DeltaSummary> summary = scan_delta(delta, watch);
@@ -152,8 +142,8 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
                        fmt::format("{}: it is not the base of {}, though it has its state hash",
                                    path(), delta.path),
                        watch));
-  SPARCL_RETURN_IF_ERROR(
-      take_side_files(summary->attachment.side_files).with_prefix(delta.path + ": "));
+  SPARCL_RETURN_IF_ERROR(replace_side_files(side_files_, summary->attachment.side_files)
+                             .with_prefix(delta.path + ": "));
   Result<ChangedLayout> layout = target_layout(layout_, summary->attachment);
   if (!layout.ok()) return layout.status().with_prefix(delta.path + ": ");
   const Result<Schema> schema = layout_schema(layout->layout);
@@ -188,7 +178,7 @@ Status HeldState::apply(const Delta& delta, const FileWatch& watch) {
 
 Status HeldState::apply(SparseChange& change, const FileWatch& watch) {
   SPARCL_RETURN_IF_ERROR(match_schema(schema_, change));
-  SPARCL_RETURN_IF_ERROR(take_side_files(change.attachment.side_files));
+  SPARCL_RETURN_IF_ERROR(replace_side_files(side_files_, change.attachment.side_files));
   Result<ChangedLayout> layout = target_layout(layout_, change.attachment);
   if (!layout.ok()) return layout.status();
   SPARCL_ASSIGN_OR_RETURN(const Schema schema, layout_schema(layout->layout));

@@ -60,7 +60,6 @@ class HeldState {
   explicit HeldState(Checkpoint base) : base_(std::move(base)) {}
   Status check_base(const Delta& delta, const DeltaSummary& summary) const;
   Status hold(const Schema& schema, const Delta& delta);
-  Status take_side_files(std::span<const PackedFile> packed_files);
   Status rehash(const FileWatch& watch);
   // WrongBase or InternalError, by `code`, if the state's identity is another one.
   Status check_identity(const Digest256& wanted, Code code, const std::string& text,
