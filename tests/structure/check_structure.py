@@ -24,6 +24,8 @@ LOCALE_FOLDERS = ["src", "collectives", "kernels", "include", "tools", "bench", 
 # The programs' own main(), which sets the locale back; an example's "48x4", and the system's words in examples and benches.
 MAY_USE_LOCALE = ["tools/sparcl/sparcl_main.cpp", "tools/gateway/gateway_main.cpp", "tools/perf/perf_main.cpp", "examples/language_model/model_size.cpp",
                   "examples/rl_weight_sync/rollout_channel.cpp", "examples/rl_weight_sync/worker_fleet.cpp", "bench/replication/bare_chain.cpp"]  # fmt: skip
+# Checks of CLI11 that take -1 for the largest number and let "nan" pass, and checks that may not write the number anew.
+NUMBER_CHECK = re.compile(r"\bCLI::(?:Range|Bound|Number|PositiveNumber|NonNegativeNumber)\b|check\((?:\w+::)*(?:whole_number|real_number|size_with_unit)\(")
 ROOM_CALL = re.compile(r"sparcl_room\(([^)]*)\)")
 
 
@@ -143,6 +145,8 @@ def check_source(root, path):
                 yield number, rule, text
         if LOCALE_CALL.search(line.split("//")[0]) and path not in MAY_USE_LOCALE and any(inside(path, top) for top in LOCALE_FOLDERS):
             yield number, "locale", "this depends on the locale: use std::from_chars, fmt or error_text()"
+        if NUMBER_CHECK.search(line) and inside(path, "tools"):
+            yield number, "number-check", "give numeric options transform() with a check of tools/number_checks.hpp"
     yield from check_namespaces(path, lines)
     if path.endswith(HEADERS):
         text = "\n".join(lines)

@@ -84,6 +84,11 @@ class Structure(unittest.TestCase):
         files = {"src/codec/a.cpp": "", "src/codec/README.md": "One line.\n"}
         self.assertEqual(self.offences(files), ["may-include"])
 
+    def test_refuses_checks_that_take_negative_numbers(self):
+        for call in ("check(CLI::Range(1, 2))", "check(CLI::PositiveNumber)", "check(tool::whole_number(1))"):
+            self.assertEqual(self.offences({"tools/x.cpp": f"  ->{call};\n"}), ["number-check"], call)
+        self.assertEqual(self.offences({"tools/x.cpp": "  ->transform(whole_number(1));\n"}), [])
+
     def test_refuses_what_depends_on_the_locale(self):
         for call in ["std::strtod(text, &end)", "std::stod(text)", "std::tolower(c)", "std::strerror(errno)", "isspace (c)"]:
             self.assertEqual(self.offences({"src/base/x.cpp": f"double y = {call};\n"}), ["locale"], call)

@@ -370,6 +370,13 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
   expect_usage({"publish", a, "--store", url_, "--layout", "nemo"}, "--layout");
   expect_usage({"store", "restore", url_, "-o", at("f"), "--version", "0"},
                "'0' is no whole number from 1 on\nTry: sparcl store restore --help");
+  expect_usage({"store", "restore", url_, "-o", at("f"), "--version", "-1"}, "'-1' is negative");
+  expect_usage({"store", "prune", url_, "--keep", "-5"}, "'-5' is negative");
+  expect_usage({"store", "prune", url_, "--keep", "99999999999999999999"},
+               "larger than 18446744073709551615");
+  expect_usage({"store", "prune", url_, "--keep-seconds", "nan"}, "'nan' is no finite number");
+  expect_usage({"publish", a, "--store", url_, "--anchor-every", "-1"}, "'-1' is negative");
+  expect_usage({"publish", a, "--store", url_, "--keep-versions", "0x"}, "'0x' is no number of digits");
   EXPECT_THAT(run_program({"publish", a, "--store", "s3://b/p", "--layout", "hf-xor"}).err,
               HasSubstr("file:PATH"));
   EXPECT_FALSE(fs::exists(at("store")));

@@ -186,8 +186,7 @@ void add_source_options(CLI::App& app, GatewayOptions& options) {
   app.add_option("--poll", options.store.poll_s,
                  "of --store: between two looks at what is new (default: 1)")
       ->type_name("SECONDS")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(0.01, kMaxSeconds))
+      ->transform(tool::real_number(0.01, kMaxSeconds))
       ->excludes(publisher);
   replication::SubscriberOptions& subscriber = options.publisher.subscriber;
   app.add_option("--secret", subscriber.secret_path,
@@ -209,8 +208,7 @@ void add_source_options(CLI::App& app, GatewayOptions& options) {
   app.add_option("--trust-threshold", subscriber.trust_threshold,
                  "so many keys of --trust must have signed (default: 1)")
       ->type_name("N")
-      ->transform(tool::is_unsigned())
-      ->check(CLI::Range(std::size_t{1}, trust::kMaxSignatures));
+      ->transform(tool::whole_number(1, trust::kMaxSignatures));
 }
 
 void add_server_options(CLI::App& app, GatewayOptions& options) {
@@ -235,19 +233,16 @@ void add_server_options(CLI::App& app, GatewayOptions& options) {
   app.add_option("--max-sessions", options.server.max_sessions,
                  "streams of clients at a time (default: 256)")
       ->type_name("N")
-      ->transform(tool::is_unsigned())
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 16));
+      ->transform(tool::whole_number(1, std::size_t{1} << 16));
   app.add_option("--send-timeout", options.server.send_s,
                  "drop a client that takes no message for so long (default: 30)")
       ->type_name("SECONDS")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(0.1, kMaxSeconds));
+      ->transform(tool::real_number(0.1, kMaxSeconds));
   app.add_option("--answer-timeout", options.server.session.answer_s,
                  "drop a client that does not answer an OFFER or a COMMIT for so long (default: "
                  "300)")
       ->type_name("SECONDS")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(0.1, kMaxSeconds));
+      ->transform(tool::real_number(0.1, kMaxSeconds));
 }
 
 void add_shelf_options(CLI::App& app, GatewayOptions& options) {
@@ -255,22 +250,19 @@ void add_shelf_options(CLI::App& app, GatewayOptions& options) {
                  "drop a client that reads an anchor for so long after a newer version has come. "
                  "Versions after that one wait for it (default: 300)")
       ->type_name("SECONDS")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(0.1, kMaxSeconds));
+      ->transform(tool::real_number(0.1, kMaxSeconds));
   app.add_option("--keep", options.shelf.steps,
                  "changes that are kept for clients that come back (default: 64)")
       ->type_name("N")
-      ->transform(tool::is_unsigned())
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
+      ->transform(tool::whole_number(1, std::size_t{1} << 20));
   app.add_option("--keep-bytes", options.shelf.bytes,
                  "memory for these; the newest is always kept (default: 1 GiB)")
       ->type_name("BYTES")
-      ->transform(tool::is_unsigned());
+      ->transform(tool::whole_number());
   app.add_option("--chunk-bytes", options.shelf.chunk_bytes,
                  "of positions and values in a message, at most (default: 1 MiB)")
       ->type_name("BYTES")
-      ->transform(tool::is_unsigned())
-      ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 30));
+      ->transform(tool::whole_number(std::uint64_t{1} << 10, std::uint64_t{1} << 30));
 }
 
 // Once all options are known.

@@ -294,32 +294,30 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->capture_default_str();
   app.add_option("-b,--min", options.min_bytes, "smallest dense array, in bytes (K, M, G)")
       ->transform(CLI::AsSizeValue(false))
-      ->transform(tool::is_unsigned())
+      ->transform(tool::size_with_unit())
       ->capture_default_str();
   app.add_option("-e,--max", options.max_bytes, "largest")
       ->transform(CLI::AsSizeValue(false))
-      ->transform(tool::is_unsigned())
+      ->transform(tool::size_with_unit())
       ->capture_default_str();
   app.add_option("-f,--factor", options.factor, "from one size to the next")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(1.0001, 1e9))
+      ->transform(tool::real_number(1.0001, 1e9))
       ->capture_default_str();
   app.add_option("--dtype", options.dtype, "of the elements")
       ->check(CLI::IsMember(element_type_names()))
       ->capture_default_str();
   app.add_option("--density", options.density, "share of the elements that are sent")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(tool::real_number(0.0, 1.0))
       ->capture_default_str();
   app.add_option(
          "--overlap", options.overlap,
          "aggregate, allreduce_sparse, allreduce_topk: share of each rank's elements that all have")
-      ->transform(tool::no_nan())
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(tool::real_number(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--ranks", options.ranks,
                  "aggregate: ranks that aggregate, ascending, with commas between them; leave out "
                  "those with slow links (default: all)")
+      ->transform(tool::whole_number(0, 1 << 20))
       ->delimiter(',');
   app.add_option("--algo", options.algorithms,
                  "forces an algorithm, as SPARCL_ALGO_... does: " + algorithm_names() +
@@ -327,10 +325,10 @@ Options parse(int argc, char** argv, int& exit_code, bool speaks) {
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--iters", options.iterations, "timed calls of a size")
-      ->check(CLI::Range(1, 1'000'000))
+      ->transform(tool::whole_number(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--warmup", options.warmup, "calls of ours before them; one of each kind always")
-      ->check(CLI::Range(0, 1'000'000))
+      ->transform(tool::whole_number(0, 1'000'000))
       ->capture_default_str();
   app.add_flag("--redraw", options.redraw, "allreduce_masked: each call draws its mask anew");
   app.add_option("--mode", options.mode, "of allreduce_topk")

@@ -121,12 +121,11 @@ void add_advise(CLI::App& app, Invocation& invocation) {
       ->required();
   app.add_option("SECOND", options->second, "the same, a step later")->required();
   app.add_option("--link", options->link_gbit, "the link between two ranks, in Gbit/s")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.001, 100000.0))
+      ->transform(real_number(0.001, 100000.0))
       ->type_name("GBIT")
       ->capture_default_str();
   app.add_option("--ranks", options->ranks, "how many ranks hold the state, the sender among them")
-      ->check(CLI::Range(2, 1 << 20))
+      ->transform(whole_number(2, 1 << 20))
       ->type_name("P")
       ->capture_default_str();
   invocation.run = [options, &invocation] { return run_advise(*options, invocation.json); };

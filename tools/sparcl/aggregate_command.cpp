@@ -167,7 +167,7 @@ void add_choice(CLI::App& app, const std::string& name, Enum& into, const std::s
 
 CLI::Option* add_number(CLI::App& app, const std::string& name, double& into,
                         const std::string& text) {
-  return app.add_option(name, into, text)->check(not_negative())->type_name("NUMBER");
+  return app.add_option(name, into, text)->transform(real_number(0))->type_name("NUMBER");
 }
 
 void add_round_options(CLI::App& app, aggregate::RoundOptions& round) {
@@ -182,7 +182,7 @@ void add_round_options(CLI::App& app, aggregate::RoundOptions& round) {
   app.add_option("--quorum", round.quorum, "contributions that are enough (default: 1)")
       ->needs("--round")
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+      ->transform(whole_number(1, 1 << 20));
   add_number(app, "--deadline", round.deadline_s,
              "seconds of a round from its first contribution on (default: 600)");
   add_number(app, "--grace-min", round.grace.shortest_s,
@@ -229,7 +229,7 @@ void add_aggregator_options(CLI::App& app, aggregate::AggregatorOptions& how) {
   app.add_option("--keep", how.keep,
                  "elements of a result at most, the largest; the rest is kept for later rounds "
                  "(default: all)")
-      ->transform(is_unsigned())
+      ->transform(whole_number())
       ->type_name("N");
 }
 
@@ -276,7 +276,7 @@ void add_aggregate(CLI::App& app, Invocation& invocation) {
       ->type_name("PATH")
       ->check(empty_name_fault);
   app.add_option("--rounds", options->rounds, "end after so many rounds (default: go on)")
-      ->transform(is_unsigned())
+      ->transform(whole_number())
       ->type_name("N");
   add_round_options(app, options->plan.root.desk.round);
   add_aggregator_options(app, options->how);

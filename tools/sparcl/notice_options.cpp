@@ -23,8 +23,7 @@ void add_notices(CLI::App& app, std::vector<std::string>& targets, NoticeOptions
   app.add_option("--notify-timeout", notice.timeout_s,
                  "of each request to an engine (default: 600)")
       ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.1, kMaxSeconds));
+      ->transform(real_number(0.1, kMaxSeconds));
 }
 
 }  // namespace sparcl::tool

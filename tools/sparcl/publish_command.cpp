@@ -309,7 +309,7 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
          "versions from one that has all bytes to the next (default: 64; with --layout hf-... "
          "and without --readers only the first one has all)")
       ->type_name("K")
-      ->check(at_least_one())
+      ->transform(whole_number(1))
       ->needs(store);
   app.add_option("--chain", options.store.chain,
                  "what readers that are late may take in place of many updates. hybrid: skips over "
@@ -328,13 +328,13 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
   app.add_option("--keep-versions", options.store.keep_versions,
                  "prune the store after each anchor: keep so many versions (default: all)")
       ->type_name("N")
-      ->check(at_least_one())
+      ->transform(whole_number(1))
       ->excludes(layout)
       ->needs(store);
   app.add_option("--lease-seconds", options.store.lease_seconds,
                  "how long readers may need what is pruned: as the readers' own (default: 600)")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e8))
+      ->transform(real_number(0.0, 1e8))
       ->needs(store);
   app.add_flag("--single-writer", options.store.single_writer,
                "publish also to a server that ignores conditions, where a second publisher is "
@@ -396,15 +396,14 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   app.add_option("--interval", options->interval_s,
                  "between two given files; with 0, the default, replicas meet the last one only")
       ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.0, kMaxSeconds))
+      ->transform(real_number(0.0, kMaxSeconds))
       ->excludes(watch);
   app.add_option(
          "--exit-when-acked", options->replicas,
          "end once N replicas say that they hold the last version, or held it when they ended, and "
          "no file is left. The number is advisory: it is their own word")
       ->type_name("N")
-      ->check(CLI::Range(0, 1 << 20));
+      ->transform(whole_number(0, 1 << 20));
   app.add_option("--state", options->publisher.state_path,
                  "where the publisher's epoch is kept for its next life (default: "
                  ".NAME.sparcl-publisher beside the watched folder NAME, else sparcl/publisher in "
@@ -424,7 +423,7 @@ void add_publish(CLI::App& app, Invocation& invocation) {
   app.add_option("--peer-bytes", options->publisher.peer_bytes,
                  "memory that peers may cause beside what is kept for all of them (default: "
                  "SPARCL_PEER_BYTES; if that is 0, twice the model's bytes, 64 MiB at least)")
-      ->transform(is_unsigned())
+      ->transform(whole_number())
       ->type_name("BYTES");
   app.add_option("--metrics", options->metrics.where,
                  "figures for Prometheus at http://HOST:PORT/metrics. With --certificates at "
@@ -433,9 +432,8 @@ void add_publish(CLI::App& app, Invocation& invocation) {
       ->check(listen_fault, "", "");
   CLI::Option* first_version =
       app.add_option("--first-version", options->first_version, "the first file's number")
-          ->transform(is_unsigned())
-          ->type_name("N")
-          ->check(CLI::Range(1ULL, 1ULL << 62));
+          ->transform(whole_number(1, 1ULL << 62))
+          ->type_name("N");
   app.add_option("--version-from", options->version_from,
                  "count: versions are 1, 2, ...; name: the last number in the name of each file or "
                  "folder, which must rise")

@@ -1,7 +1,6 @@
 #include "tools/sparcl/selection_options.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 
@@ -49,19 +48,17 @@ void add_selection_options(CLI::App& app, SelectionOptions& selection) {
       ->group(group);
   auto* threshold =
       app.add_option("--threshold", selection.threshold, "larger than this: |new - old|")
-          ->check(not_negative("threshold"))
+          ->transform(real_number(0))
           ->group(group);
   auto* largest =
       app.add_option("--largest", selection.largest, "so many, the largest of the whole model")
-          ->transform(is_unsigned())
-          ->check(CLI::Range(std::uint64_t{1}, std::numeric_limits<std::uint64_t>::max(), "COUNT")
-                      .description(""))
+          ->transform(whole_number(1))
           ->group(group);
   auto* budget =
       app.add_option("--budget", selection.budget_bytes,
                      "the largest, as many as fit a delta of this size (1000000, 10MB ...)")
           ->transform(CLI::AsSizeValue(true))
-          ->transform(is_unsigned())
+          ->transform(size_with_unit())
           ->type_name("BYTES")
           ->group(group);
   const auto is_grid = [](const std::string& name) {
@@ -89,7 +86,7 @@ void add_selection_options(CLI::App& app, SelectionOptions& selection) {
                        ->needs(values)
                        ->group(group);
   app.add_option("--seed", selection.seed, "of --rounding stochastic")
-      ->transform(is_unsigned())
+      ->transform(whole_number())
       ->needs(rounding)
       ->group(group);
   for (auto* option : {threshold, largest, budget, grid}) {

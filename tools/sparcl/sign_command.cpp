@@ -138,16 +138,14 @@ void add_sign(CLI::App& app, Invocation& invocation) {
   app.add_option("--model-version", options->facts.version,
                  "the model's version, which is signed, too: readers refuse an older one by "
                  "--min-version")
-      ->transform(is_unsigned())
-      ->type_name("N")
-      ->check(CLI::Range(1ULL, 1ULL << 62));
+      ->transform(whole_number(1, 1ULL << 62))
+      ->type_name("N");
   app.add_flag("--add", options->adds,
                "add a signature to the signature file that is there, of the same files. Read it "
                "first: its model id, version and end are signed again");
   app.add_option("--expires", options->days, "from now; readers refuse it afterwards")
       ->type_name("DAYS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.001, kMaxDays));
+      ->transform(real_number(0.001, kMaxDays));
   invocation.run = [options, &invocation] { return run_sign(*options, invocation.json); };
 }
 
@@ -161,16 +159,14 @@ void add_verify_signature(CLI::App& app, Invocation& invocation) {
       ->check(empty_name_fault);
   app.add_option("--trust-threshold", options->threshold,
                  "so many of these keys must have signed (default: 1)")
-      ->transform(is_unsigned())
-      ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, trust::kMaxSignatures));
+      ->transform(whole_number(1, trust::kMaxSignatures))
+      ->type_name("N");
   add_signature_option(app, options->signature_path);
   app.add_option("--model-id", options->wanted.model_id, "refuse files of another model")
       ->type_name("ID");
   app.add_option("--min-version", options->wanted.min_version, "refuse an older version")
-      ->transform(is_unsigned())
-      ->type_name("N")
-      ->check(CLI::Range(1ULL, 1ULL << 62));
+      ->transform(whole_number(1, 1ULL << 62))
+      ->type_name("N");
   invocation.run = [options, &invocation] { return run_check(*options, invocation.json); };
 }
 

@@ -50,8 +50,7 @@ void add_store_beside(CLI::App& app, StoreBeside& beside) {
                  "with --from-store: a version that the store does not have by then comes from the "
                  "publisher (default: 5)")
       ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.0, kMaxSeconds));
+      ->transform(real_number(0.0, kMaxSeconds));
 }
 
 void check_store_beside(const CLI::App& app, bool has_proof, bool has_trusted_keys) {

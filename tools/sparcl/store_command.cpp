@@ -193,7 +193,7 @@ void add_trust_options(CLI::App& app, FollowOptions& options) {
   app.add_option("--trust-threshold", options.trust_threshold,
                  "so many keys of --trust must have signed (default: 1)")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, trust::kMaxSignatures))
+      ->transform(whole_number(1, trust::kMaxSignatures))
       ->needs(trust);
 }
 
@@ -227,7 +227,7 @@ void add_store(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   restore->add_option("--version", options->version, "which (default: the newest)")
       ->type_name("N")
-      ->check(at_least_one());
+      ->transform(whole_number(1));
   restore->add_flag("--replace", options->restore.may_replace,
                     "also where FILE is a checkpoint of another model, which is lost then");
   add_part_options(*restore, options->restore.parts);
@@ -239,21 +239,21 @@ void add_store(CLI::App& app, Invocation& invocation) {
   CLI::Option_group* const kept = prune->add_option_group("kept");
   kept->add_option("--keep", options->keep, "so many of the newest versions")
       ->type_name("N")
-      ->check(at_least_one());
+      ->transform(whole_number(1));
   kept->add_option("--keep-seconds", options->keep_seconds, "versions that are younger")
       ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 1e12));
+      ->transform(real_number(1.0, 1e12));
   kept->add_option("--max-bytes", options->bytes,
                    "fewer versions, so that all objects have at most so many bytes")
       ->type_name("BYTES")
-      ->check(at_least_one());
+      ->transform(whole_number(1));
   kept->require_option(1, 3);
   prune
       ->add_option("--lease-seconds", options->lease_seconds,
                    "how long readers may need what is to be removed: as the readers' own option "
                    "(default: 600)")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.0, 1e8));
+      ->transform(real_number(0.0, 1e8));
 
   add("compact", "Add skips that are missing, and an anchor of the newest version", compact_store)
       ->add_option("--key", options->key_path,

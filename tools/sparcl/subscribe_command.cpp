@@ -409,15 +409,13 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
       ->type_name("KEYFILE");
   app.add_option("--trust-threshold", options->subscriber.trust_threshold,
                  "so many keys of --trust must have signed (default: 1)")
-      ->transform(is_unsigned())
-      ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, trust::kMaxSignatures));
+      ->transform(whole_number(1, trust::kMaxSignatures))
+      ->type_name("N");
   app.add_option("--max-age", options->subscriber.max_age_s,
                  "warn, and say so in --metrics, once the held version was not the newest for so "
                  "long, by the publisher's signed word (default: any time)")
       ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.0, kMaxSeconds));
+      ->transform(real_number(0.0, kMaxSeconds));
   app.add_option("--secret", options->subscriber.secret_path,
                  "of sparcl secret, role replicate: the publisher must have the key that it names, "
                  "which also signs the versions (default: SPARCL_SECRET)")
@@ -429,9 +427,8 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                "with --trust or --secret: take any signed version first, also one that is older "
                "than what FILE held last (FILE.sparcl-record)");
   app.add_option("--until", options->until, "end once FILE holds this version, or a later one")
-      ->transform(is_unsigned())
-      ->type_name("VERSION")
-      ->check(CLI::Range(1ULL, 1ULL << 62));
+      ->transform(whole_number(1, 1ULL << 62))
+      ->type_name("VERSION");
   app.add_option("--exec", options->command,
                  "run by /bin/sh each time FILE has come to a version. SUBSCRIBED_VERSION and "
                  "SUBSCRIBED_FILE are in its environment")
@@ -446,13 +443,11 @@ void add_subscribe(CLI::App& app, Invocation& invocation) {
                  "give up if nothing could come for this time, or if every answer was refused. It "
                  "holds before the first version, and with --until at any time (default: never)")
       ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.0, kMaxSeconds));
+      ->transform(real_number(0.0, kMaxSeconds));
   app.add_option("--poll", options->poll_s,
                  "seconds between two looks at a store for a newer version (default: 1)")
       ->type_name("SECONDS")
-      ->transform(no_nan())
-      ->check(CLI::Range(0.01, kMaxSeconds));
+      ->transform(real_number(0.01, kMaxSeconds));
   add_store_beside(app, options->beside);
   app.parse_complete_callback([&app, options] {
     for (const std::string& text : options->notices)
