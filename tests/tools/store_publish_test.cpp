@@ -68,6 +68,19 @@ TEST_F(StorePublish, AFileFollowsAndEachVersionComesBack) {
   expect_same(at("f.safetensors"), a);
 }
 
+TEST_F(StorePublish, AFollowerEndsWithAWantedVersionThatCannotBeWritten) {
+  ASSERT_EQ(run_program({"publish", next_file("a.safetensors"), "--store", url_}).exit_code, 0);
+  fs::create_directory(at("served"));
+  BackgroundProgram follower(
+      {"subscribe", url_, "-o", at("served/f.safetensors"), "--poll", "0.05", "--until", "2"});
+  ASSERT_FALSE(follower.version(1).is_null()) << follower.err();
+  fs::rename(at("served"), at("away"));
+  write_text(at("served"), "no folder");
+  ASSERT_EQ(run_program({"publish", next_file("b.safetensors"), "--store", url_}).exit_code, 0);
+  EXPECT_EQ(follower.exit_code(), 1) << follower.err();
+  EXPECT_THAT(follower.err(), HasSubstr("version 2 could not be written safely"));
+}
+
 TEST_F(StorePublish, TensorsThatAreKeptInAFileComeBack) {
   fs::create_directory(at("spill"));
   ::setenv("SPARCL_SPILL_FOLDER", at("spill").c_str(), 1);
@@ -376,7 +389,8 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
                "larger than 18446744073709551615");
   expect_usage({"store", "prune", url_, "--keep-seconds", "nan"}, "'nan' is no finite number");
   expect_usage({"publish", a, "--store", url_, "--anchor-every", "-1"}, "'-1' is negative");
-  expect_usage({"publish", a, "--store", url_, "--keep-versions", "0x"}, "'0x' is no number of digits");
+  expect_usage({"publish", a, "--store", url_, "--keep-versions", "0x"},
+               "'0x' is no number of digits");
   EXPECT_THAT(run_program({"publish", a, "--store", "s3://b/p", "--layout", "hf-xor"}).err,
               HasSubstr("file:PATH"));
   EXPECT_FALSE(fs::exists(at("store")));

@@ -7,12 +7,14 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/base/shown_text.hpp"
 #include "src/net/socket.hpp"
 #include "src/store/version_reader.hpp"
 #include "tools/sparcl/console.hpp"
+#include "tools/sparcl/followed_chain.hpp"
 #include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/replica_file.hpp"
 #include "tools/sparcl/shell_command.hpp"
@@ -81,6 +83,8 @@ class StoreFollower {
 
   // The version that the file holds; 0: none.
   std::uint64_t written() const { return written_; }
+  // The version that was read last and could not be written; 0: there is none.
+  std::uint64_t unwritten() const { return unwritten_; }
 
   // Figures until the follower ends, where that is wanted.
   Status open_page() {
@@ -102,7 +106,7 @@ class StoreFollower {
  private:
   Status try_to_bring(std::uint64_t version) {
     SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
-                            chain_->chain.newest());
+                            followed_.newest(net::monotonic_seconds()));
     if (!newest)
       return Status(
           Code::kInProgress,
@@ -117,19 +121,33 @@ class StoreFollower {
       SPARCL_RETURN_IF_ERROR(begin(wanted ? *wanted : *newest));
     }
     const double begin = net::monotonic_seconds();
-    store::ChainState state = chain_state(*memory_);
-    state.may_tear = !held_;
-    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored,
-                            reader_.restore(version, held_, state, version == 0 ? written_ : 0));
+    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored, read(version, *newest));
     held_ = restored.record.target();
+    unwritten_ = held_->version;
     SPARCL_RETURN_IF_ERROR(
         write(restored.record)
             .with_prefix(fmt::format("version {} could not be written safely: ", held_->version)));
-    written_ = held_->version;
+    written_ = std::exchange(unwritten_, 0);
     const double seconds = net::monotonic_seconds() - begin;
     count(restored, seconds);
     tell(restored, seconds);
     return tell_others();
+  }
+
+  // The newest version may be removed while it is read: a later one does not need it.
+  Result<store::RestoredVersion> read(std::uint64_t version, store::VersionRecord newest) {
+    constexpr int kTries = 3;
+    store::ChainState state = chain_state(*memory_);
+    state.may_tear = !held_;
+    if (version != 0) return reader_.restore(version, held_, state);
+    for (int tries = 1;; ++tries) {
+      Result<store::RestoredVersion> restored = reader_.restore_record(newest, held_, state);
+      if (restored.ok() || restored.status().code() != Code::kCorrupt || tries == kTries)
+        return restored;
+      const auto later = followed_.newest(net::monotonic_seconds());
+      if (!later.ok() || !*later || (*later)->number <= newest.number) return restored;
+      newest = **later;
+    }
   }
 
   StoreFollower(const FollowOptions& options, std::unique_ptr<OpenChain> chain,
@@ -140,6 +158,7 @@ class StoreFollower {
         lease_(*chain_->objects, options.lease_seconds > 0
                                      ? static_cast<std::int64_t>(std::ceil(options.lease_seconds))
                                      : store::kLeaseSeconds),
+        followed_(chain_->chain),
         reader_(chain_->chain, lease_),
         as_json_(as_json) {}
 
@@ -240,6 +259,7 @@ class StoreFollower {
   std::unique_ptr<OpenChain> chain_;
   std::unique_ptr<EngineNotice> notice_;
   store::Lease lease_;
+  FollowedChain followed_;
   store::VersionReader reader_;
   bool as_json_;
   std::optional<ReplicaFile> file_;
@@ -249,10 +269,13 @@ class StoreFollower {
   std::optional<ReplicaFile::SideFiles> side_files_;  // that it describes; nullopt: none
   Hash128 file_hash_;                                 // of what was written last
   std::uint64_t written_ = 0;
+  std::uint64_t unwritten_ = 0;
   std::uint64_t before_ = 0;  // the version that the file held before that
   FollowCounts counts_;
   std::unique_ptr<MetricsPage> page_;  // reads them: it ends first
 };
+
+constexpr double kTellSeconds = 600;  // while a trouble lasts it is told again; heuristic
 
 // Waiting does not change them: before there is a version they end the command.
 bool is_lasting(Code code) {
@@ -267,7 +290,7 @@ Status follow_store(const FollowOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<StoreFollower> follower,
                           StoreFollower::open(options, as_json));
   SPARCL_RETURN_IF_ERROR(follower->open_page());
-  TroubleTeller teller;
+  TroubleTeller teller(kTellSeconds);
   const double begin = net::monotonic_seconds();
   while (!stop_is_asked()) {
     const Status status = follower->bring_to(0);
@@ -276,7 +299,8 @@ Status follow_store(const FollowOptions& options, bool as_json) {
     if (!status.ok() && !has_version && is_lasting(status.code())) return status;
     teller.note(status, now);
     if (status.ok()) teller.restart(now);
-    if (has_version && options.until != 0 && follower->written() >= options.until) return status;
+    const std::uint64_t latest = std::max(follower->written(), follower->unwritten());
+    if (options.until != 0 && latest >= options.until) return status;
     const double waited = has_version && options.until == 0 ? 0
                           : has_version                     ? teller.lasts(now)
                                                             : now - begin;

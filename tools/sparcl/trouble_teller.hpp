@@ -1,8 +1,10 @@
 #pragma once
-// Reports once why versions do not reach a subscriber, and how long the trouble has lasted.
+// Reports why versions do not reach a subscriber, once or seldom, and how long the trouble has
+// lasted.
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <optional>
 
 #include "src/base/status.hpp"
@@ -19,6 +21,10 @@ inline bool is_refusal(Code code) {
 
 class TroubleTeller {
  public:
+  // repeat_s: a trouble that lasts is reported again after so long.
+  explicit TroubleTeller(double repeat_s = std::numeric_limits<double>::infinity())
+      : repeat_s_(repeat_s) {}
+
   void note(const Status& trouble, double now) {
     if (trouble.ok()) {
       if (last_.ok() || now - last_at_ <= kFineSeconds) return;
@@ -29,8 +35,9 @@ class TroubleTeller {
     if (last_.ok()) since_ = now;
     last_at_ = now;
     last_ = trouble;
-    if (told_ == trouble.code()) return;
+    if (told_ == trouble.code() && now - told_at_ < repeat_s_) return;
     told_ = trouble.code();
+    told_at_ = now;
     print_warning(
         fmt::format("{} ({}); it is tried again", trouble.message(), code_name(trouble.code())));
   }
@@ -43,7 +50,9 @@ class TroubleTeller {
   static constexpr double kFineSeconds =
       5;  // after this time a trouble that returns is reported again; heuristic
 
+  double repeat_s_;
   std::optional<Code> told_;
+  double told_at_ = 0;
   Status last_;
   double since_ = 0;    // the first
   double last_at_ = 0;  // the last
