@@ -54,9 +54,11 @@ typedef enum {
 } sparclStoreChain_t;
 
 /** Opens a store. It is empty if nothing was published yet.
- * @param url `file:PATH`, a folder. The first publish makes it. Its file system must have hard
- *   links. Or `s3://BUCKET/PREFIX`, in a bucket that exists. Keys, region and endpoint come from
- *   the variables and files of AWS (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, ...)
+ * @param url `file:PATH`, a folder. The first publish makes it: until then sparclStoreLatest says
+ *   0, and listing, verifying, pruning, compacting and copying it are sparclSystemError. Its file
+ *   system must have hard links. Or `s3://BUCKET/PREFIX`, in a bucket that exists. Keys, region and
+ * endpoint come from the variables and files of AWS (`AWS_ACCESS_KEY_ID`, `AWS_REGION`,
+ * `AWS_ENDPOINT_URL_S3`, ...)
  * @param options may be NULL
  * @retval sparclInvalidArgument the address, an option or a variable is wrong, or there are no keys
  * @retval sparclUnsupported another scheme, or there is no libcurl for `s3://`

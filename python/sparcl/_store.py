@@ -26,7 +26,9 @@ class Store:
         single_writer: bool = False, model_id: Optional[str] = None, key: Optional[Path] = None,
         trust: Optional[Path] = None, trust_threshold: int = 0, chain: Chain = "hybrid",
     ):  # fmt: skip
-        """Opens a store. No request is made.
+        """Opens a store. No request is made. The first publish makes a folder that does not exist.
+        Until then :meth:`latest` says 0, and :meth:`list`, :meth:`verify`, :meth:`prune`,
+        :meth:`compact` and :meth:`copy` raise :class:`SystemError`.
 
         Args:
             url: "file:PATH", or "s3://BUCKET/PREFIX" with keys, region and endpoint from AWS'

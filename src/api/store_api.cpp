@@ -161,8 +161,14 @@ Status restore(sparclStore& own, sparclState_t given, std::uint64_t version, std
   return {};
 }
 
+// For calls that read: a folder that does not exist is no empty store.
+Status check_is_there(const sparclStore& own) {
+  return store::open_store(own.url, store::Missing::kIsAnError).status();
+}
+
 Status list(sparclStore& own, sparclStoreListed_t listed, void* arg) {
   if (listed == nullptr) return Status(Code::kInvalidArgument, "listed is NULL");
+  SPARCL_RETURN_IF_ERROR(check_is_there(own));
   return store::list_versions(*own.chain, [&](const store::ListedVersion& each) {
     const store::VersionRecord& record = each.record;
     const std::string hash = sparcl::to_hex(record.target_hash);
@@ -174,6 +180,7 @@ Status list(sparclStore& own, sparclStoreListed_t listed, void* arg) {
 }
 
 Status verify(sparclStore& own, store::Chain* copy, sparclStoreDamaged_t damaged, void* arg) {
+  SPARCL_RETURN_IF_ERROR(check_is_there(own));
   SPARCL_ASSIGN_OR_RETURN(const store::VerifyReport report,
                           store::verify_content(
                               *own.chain, copy,
@@ -194,6 +201,7 @@ Status prune(sparclStore& own, const sparclStoreKeep_t* given, sparclStorePruned
   sparclStoreKeep_t all = SPARCL_STORE_KEEP_INITIALIZER;
   SPARCL_RETURN_IF_ERROR(sparcl::api::read_sized(given, "keep", all));
   if (!(all.seconds >= 0)) return Status(Code::kInvalidArgument, "keep.seconds is below 0");
+  SPARCL_RETURN_IF_ERROR(check_is_there(own));
   store::Keep keep;
   keep.versions = all.versions;
   if (all.seconds > 0)
@@ -284,6 +292,7 @@ sparclResult_t sparclStorePrune(sparclStore_t store, const sparclStoreKeep_t* ke
 
 sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added) {
   return call(__func__, store, [&](sparclStore& own) -> Status {
+    SPARCL_RETURN_IF_ERROR(check_is_there(own));
     SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, sparcl::model::chosen_kernels());
     SPARCL_ASSIGN_OR_RETURN(const std::uint64_t made,
                             store::compact(*own.chain, *kernels, own.options.keep.lease_s));
@@ -295,6 +304,7 @@ sparclResult_t sparclStoreCompact(sparclStore_t store, uint64_t* added) {
 sparclResult_t sparclStoreCopy(sparclStore_t store, sparclStore_t to, uint64_t* copied) {
   return call_two(__func__, store, to, "to", [&](sparclStore& own, sparclStore* target) -> Status {
     if (target == nullptr) return Status(Code::kInvalidArgument, "to is NULL");
+    SPARCL_RETURN_IF_ERROR(check_is_there(own));
     SPARCL_ASSIGN_OR_RETURN(
         const std::uint64_t made,
         store::copy_content(*own.chain, *target->chain, own.options.keep.lease_s));

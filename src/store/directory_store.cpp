@@ -95,8 +95,13 @@ Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& fol
   if (folder.empty())
     return Status(Code::kInvalidArgument, "the folder of the store is empty: give file:/PATH");
   struct stat about;
-  if (missing == Missing::kIsAnError && ::stat(folder.c_str(), &about) != 0)
-    return system_error(folder, "the store cannot be opened");
+  if (missing == Missing::kIsAnError && ::stat(folder.c_str(), &about) != 0) {
+    const Status fault = system_error(folder, "the store cannot be opened");
+    return Status(fault.code(),
+                  fmt::format("{}: is the path right, and its file system mounted? A publisher "
+                              "makes the store with its first version",
+                              fault.message()));
+  }
   if (about_is_file(folder))
     return Status(Code::kInvalidArgument,
                   fmt::format("{}: it is no folder, so nothing can lie below it", folder));
@@ -108,7 +113,12 @@ Result<std::unique_ptr<ObjectStore>> DirectoryStore::open(const std::string& fol
 // Before the first object: readers need no right to write.
 Status DirectoryStore::probe_links() {
   if (has_probed_) return {};
-  SPARCL_ASSIGN_OR_RETURN(const NewObjectFile probe, NewObjectFile::write(folder_ + "/probe", {}));
+  Result<NewObjectFile> made = NewObjectFile::write(folder_ + "/probe", {});
+  if (!made.ok())
+    return made.status().with_prefix(
+        "no file can be written to the store; the first one shows whether its file system has "
+        "links between files: ");
+  const NewObjectFile probe = std::move(*made);
   SPARCL_ASSIGN_OR_RETURN(has_probed_, probe.can_be_linked());
   if (has_probed_) return {};
   return Status(Code::kUnsupported,

@@ -11,6 +11,7 @@
 // may come from any thread. After an error of put_if_absent() or replace() the object may be there:
 // the caller reads it and compares.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,8 +95,14 @@ class ObjectStore {
   // Of objects whose digests are known (stored_object.hpp); nullptr: there is none.
   void set_cache(std::shared_ptr<ObjectCache> cache) { cache_ = std::move(cache); }
   ObjectCache* cache() const { return cache_.get(); }
+  const std::shared_ptr<ObjectCache>& shared_cache() const { return cache_; }
   void set_link(StoreLink link) { link_ = link; }
   StoreLink link() const { return link_; }
+
+  // Requests to a server end by then with Timeout, also if their own limit is later. nullopt: only
+  // that one.
+  using Deadline = std::chrono::steady_clock::time_point;
+  virtual void set_deadline(std::optional<Deadline> deadline) { (void)deadline; }
 
   // Of writers: where it takes a test, that writes a small object, which is none of the store's.
   // Known after the first call.

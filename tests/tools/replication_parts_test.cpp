@@ -62,6 +62,18 @@ TEST_F(WatchedFolderTest, AFolderOfSuchANameIsToldOnce) {
   EXPECT_THAT(look().given_up, IsEmpty());
 }
 
+TEST_F(WatchedFolderTest, AFolderThatLacksItsMarkerForLongIsToldOnce) {
+  test::write_shards(folder_ / "step_4", test::small_model(), 3);
+  std::vector<std::string> notes;
+  for (int i = 0; i < 10; ++i) {
+    const WatchedFolder::Look now = look();
+    EXPECT_TRUE(now.ready.empty());
+    notes.insert(notes.end(), now.unmarked.begin(), now.unmarked.end());
+  }
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("step_4: it has a model, but waits for the file STABLE"), notes[0].npos);
+}
+
 TEST_F(WatchedFolderTest, ALinkToNothingIsToldAndHoldsNobodyUp) {
   test::fs::create_symlink("nothing", folder_ / "1.safetensors");
   write("2.safetensors");

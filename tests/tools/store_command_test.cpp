@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -42,6 +43,8 @@ TEST(StoreCommand, ListsVersionsAndNamesDamage) {
   ASSERT_EQ(list["versions"].size(), 3U);
   EXPECT_EQ(list["versions"][2]["version"], 30);
   EXPECT_EQ(list["versions"][2]["base_version"], 20);
+  EXPECT_NEAR(list["versions"][2]["written"].get<double>(), static_cast<double>(::time(nullptr)),
+              3600);
   EXPECT_GT(list["versions"][0]["anchor_bytes"], list["versions"][1]["delta_bytes"]);
   EXPECT_THAT(run_program({"store", "list", url}).out, HasSubstr("state hash"));
   const ProgramRun sound = run_program({"store", "verify", url});
@@ -65,7 +68,11 @@ TEST(StoreCommand, CopiesRepairsCompactsAndPrunes) {
   const std::string url = "file:" + (folder / "store"), copy = "file:" + (folder / "copy");
   fill_store(url);
   EXPECT_EQ(run_program({"store", "compact", url, "--json"}).json()["added"], 1);
-  EXPECT_THAT(run_program({"store", "copy", url, copy}).out, HasSubstr("copied 3 versions"));
+  const nlohmann::json copied = run_program({"store", "copy", url, copy, "--json"}).json();
+  EXPECT_EQ(copied["versions"], 3);
+  EXPECT_GT(copied["bytes"], 1000);
+  EXPECT_GT(copied["objects"], 6);
+  EXPECT_THAT(run_program({"store", "copy", url, copy}).out, HasSubstr("copied 0 versions, 0 obj"));
   fs::remove_all(folder / "store/deltas");
   const ProgramRun repaired = run_program({"store", "verify", url, "--copy", copy});
   EXPECT_EQ(repaired.exit_code, 0) << repaired.err;
@@ -74,9 +81,20 @@ TEST(StoreCommand, CopiesRepairsCompactsAndPrunes) {
   const ProgramRun empty = run_program({"store", "verify", "file:" + (folder / "none")});
   EXPECT_EQ(empty.exit_code, 1);
   EXPECT_THAT(empty.err, HasSubstr("the store is empty"));
+  const std::string none = "file:" + (folder / "none");
+  for (const std::vector<std::string>& call :
+       std::vector<std::vector<std::string>>{{"store", "prune", none, "--keep", "1"},
+                                             {"store", "compact", none},
+                                             {"store", "copy", none, copy}}) {
+    const ProgramRun run = run_program(call);
+    EXPECT_EQ(run.exit_code, 1) << call[1];
+    EXPECT_THAT(run.err, HasSubstr("the store is empty, so nothing was")) << call[1];
+  }
   const ProgramRun waits = run_program({"store", "prune", url, "--keep", "1"});
   EXPECT_EQ(waits.exit_code, 0) << waits.err;
-  EXPECT_THAT(waits.out, HasSubstr("2 more wait for readers: a call in 600 s removes"));
+  EXPECT_THAT(waits.out,
+              HasSubstr("2 more are no longer listed or given to readers that ask for them "
+                        "by number: a call in 600 s removes"));
   fs::create_directory(folder / "store/leases");
   std::ofstream(folder / "store/leases/reader") << "2\n";
   const ProgramRun leased = run_program({"store", "prune", url, "--keep", "1"});
@@ -104,7 +122,32 @@ TEST(StoreCommand, RefusesWhatIsNoStore) {
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, HasSubstr("the store cannot be opened"));
   EXPECT_FALSE(fs::exists(folder / "none"));
-  EXPECT_THAT(run_program({"store", "list", "gopher://x"}).err, HasSubstr("expected file:PATH"));
+  EXPECT_THAT(missing.err, HasSubstr("A publisher makes the store"));
+  const auto list = [](const std::string& url) { return run_program({"store", "list", url}); };
+  for (const char* const url : {"gopher://x", "run/store", "file:", "s3://", "s3://b"}) {
+    EXPECT_EQ(list(url).exit_code, 2) << url;
+    EXPECT_THAT(list(url).err, HasSubstr("is no address of a store")) << url;
+  }
+  EXPECT_THAT(list("run/store").err, HasSubstr("is file:run/store meant?"));
+  const ProgramRun subscribed = run_program({"subscribe", "run/store", "-o", folder / "out"});
+  EXPECT_EQ(subscribed.exit_code, 2);
+  EXPECT_THAT(subscribed.err, HasSubstr("is file:run/store meant?"));
+  EXPECT_EQ(run_program({"subscribe", "http://x", "-o", folder / "out"}).exit_code, 2);
+
+  fill_store("file:" + (folder / "runs/policy/v2"));
+  const ProgramRun above = list("file:" + (folder / "runs"));
+  EXPECT_EQ(above.exit_code, 1);
+  EXPECT_THAT(above.err, HasSubstr("give file:" + (folder / "runs/policy/v2")));
+  fs::create_directory(folder / "plain");
+  std::ofstream(folder / "plain/notes.txt") << "x";
+  EXPECT_EQ(list("file:" + (folder / "plain")).exit_code, 1);
+  EXPECT_THAT(list("file:" + (folder / "plain")).err, HasSubstr("it is no store: notes.txt lies"));
+  fs::create_directory(folder / "empty");
+  EXPECT_EQ(list("file:" + (folder / "empty")).exit_code, 0);
+  fs::remove_all(folder / "runs/policy/v2/commits");
+  const ProgramRun gone = list("file:" + (folder / "runs/policy/v2"));
+  EXPECT_EQ(gone.exit_code, 3);
+  EXPECT_THAT(gone.err, HasSubstr("newest: it names record 3, and the store has no record"));
   EXPECT_EQ(run_program({"store"}).exit_code, 2);
   const ProgramRun misspelt = run_program({"store", "lst", "file:x"});
   EXPECT_EQ(misspelt.exit_code, 2);

@@ -64,7 +64,8 @@ TEST_F(StorePublish, AFileFollowsAndEachVersionComesBack) {
   const ProgramRun none =
       run_program({"store", "restore", url_, "-o", at("f.safetensors"), "--version", "9"});
   EXPECT_EQ(none.exit_code, 1);
-  EXPECT_THAT(none.err, HasSubstr("no version 9"));
+  EXPECT_THAT(none.err,
+              HasSubstr(url_ + ": there is no version 9: the oldest is 1 and the newest"));
   expect_same(at("f.safetensors"), a);
 }
 
@@ -391,7 +392,7 @@ TEST_F(StorePublish, WrongCommandLinesAreNamed) {
   expect_usage({"publish", a, "--store", url_, "--anchor-every", "-1"}, "'-1' is negative");
   expect_usage({"publish", a, "--store", url_, "--keep-versions", "0x"},
                "'0x' is no number of digits");
-  EXPECT_THAT(run_program({"publish", a, "--store", "s3://b/p", "--layout", "hf-xor"}).err,
+  EXPECT_THAT(run_program({"publish", a, "--store", "s3://bucket/p", "--layout", "hf-xor"}).err,
               HasSubstr("file:PATH"));
   EXPECT_FALSE(fs::exists(at("store")));
   const ProgramRun missing = run_program({"store", "restore", url_, "-o", at("f.safetensors")});
@@ -472,7 +473,7 @@ TEST(StoreBeside, OptionsThatDoNotFitAreNamed) {
   };
   EXPECT_THAT(refusal({"--from-store"}), HasSubstr("needs --store URL"));
   EXPECT_THAT(refusal({"--store", url, "--store-patience", "1"}), HasSubstr("--from-store"));
-  EXPECT_THAT(refusal({"--store", "folder"}), HasSubstr("'folder' is no store"));
+  EXPECT_THAT(refusal({"--store", "folder"}), HasSubstr("'folder' is no address of a store"));
   EXPECT_THAT(refusal({"--store", url, "--tensors", "a"}), HasSubstr("whole models"));
   EXPECT_THAT(refusal({"--store", url, "--secret", "s"}), HasSubstr("needs --trust KEYFILE"));
   const ProgramRun follows = run_program({"subscribe", url, "-o", out, "--store", url});

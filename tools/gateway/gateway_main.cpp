@@ -24,6 +24,7 @@
 #include "tools/sparcl/credentials.hpp"
 #include "tools/sparcl/last_resort.hpp"
 #include "tools/sparcl/metrics_page.hpp"
+#include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/signals.hpp"
 #include "tools/sparcl/trouble_teller.hpp"
 
@@ -177,7 +178,7 @@ void add_source_options(CLI::App& app, GatewayOptions& options) {
       app.add_option("--store", options.store.url,
                      "versions come from this store: file:PATH or s3://BUCKET/PREFIX")
           ->type_name("URL")
-          ->check(tool::empty_name_fault)
+          ->check(tool::store_url_fault, "", "")
           ->excludes(publisher);
   app.add_option("--model-id", options.model_id, "refuse a publisher or a store of another model")
       ->type_name("ID")

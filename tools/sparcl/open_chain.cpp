@@ -31,6 +31,17 @@ Result<std::unique_ptr<OpenChain>> open_chain(const std::string& url, store::Mis
   return std::make_unique<OpenChain>(std::move(objects), std::move(trust));
 }
 
+std::string store_url_fault(const std::string& text) {
+  const Status fault = store::check_store_url(text);
+  if (fault.ok()) return {};
+  if (text.starts_with("s3://")) return std::string(fault.message());
+  if (text.find("://") != std::string::npos)
+    return fmt::format("{} (AWS_ENDPOINT_URL_S3 names a server of S3 other than AWS)",
+                       fault.message());
+  const bool is_path = !text.empty() && text != "file:";
+  return std::string(fault.message()) + (is_path ? fmt::format(": is file:{} meant?", text) : "");
+}
+
 bool is_store_url(const std::string& text) {
   return text.starts_with("file:") || text.find("://") != std::string::npos;
 }

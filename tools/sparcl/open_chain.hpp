@@ -9,6 +9,7 @@
 #include "src/store/chain_state.hpp"
 #include "src/store/version_chain.hpp"
 #include "tools/sparcl/model_memory.hpp"
+#include "tools/sparcl/observed_store.hpp"
 #include "tools/sparcl/published_model.hpp"
 
 namespace sparcl::tool {
@@ -18,14 +19,17 @@ inline constexpr const char* kStoreUrlHelp =
 
 struct OpenChain {
   OpenChain(std::unique_ptr<store::ObjectStore> opened, store::ChainTrustRef trust)
-      : objects(std::move(opened)), chain(*objects, std::move(trust)) {}
-  std::unique_ptr<store::ObjectStore> objects;
+      : objects(std::make_unique<ObservedStore>(std::move(opened))),
+        chain(*objects, std::move(trust)) {}
+  std::unique_ptr<ObservedStore> objects;
   store::Chain chain;
 };
 
 Result<std::unique_ptr<OpenChain>> open_chain(const std::string& url, store::Missing missing,
                                               store::ChainTrustRef trust = nullptr);
 
+// "": it is the address of a store. Else why it is none, and what may be meant.
+std::string store_url_fault(const std::string& text);
 // Whether an argument names a store, and not a publisher.
 bool is_store_url(const std::string& text);
 

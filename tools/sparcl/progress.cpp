@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/standard_streams.hpp"
+#include "tools/sparcl/console.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -26,14 +27,27 @@ void Progress::clear() {
   if (std::exchange(shown_, false)) (void)write_quietly(STDERR_FILENO, "\r\033[K");
 }
 
-void Progress::update(std::uint64_t done, std::uint64_t all) {
-  if (!on_terminal_ || all == 0) return;
+bool Progress::is_due() {
+  if (!on_terminal_) return false;
   const Clock::time_point now = Clock::now();
-  if (now < next_) return;
+  if (now < next_) return false;
   next_ = now + kPause;
+  return true;
+}
+
+void Progress::write_line(const std::string& state) {
   shown_ = true;
+  (void)write_quietly(STDERR_FILENO, fmt::format("\r{}: {}\033[K", what_, state));
+}
+
+void Progress::update(std::uint64_t done, std::uint64_t all) {
+  if (all == 0 || !is_due()) return;
   const double percent = 100.0 * static_cast<double>(done) / static_cast<double>(all);
-  (void)write_quietly(STDERR_FILENO, fmt::format("\r{}: {:3.0f} %", what_, percent));
+  write_line(fmt::format("{:3.0f} %", percent));
+}
+
+void Progress::update(std::uint64_t bytes) {
+  if (is_due()) write_line(human_bytes(bytes));
 }
 
 }  // namespace sparcl::tool

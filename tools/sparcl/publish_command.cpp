@@ -145,6 +145,7 @@ Status publish_folder(VersionPublisher& publisher, const PublishOptions& options
     if (!look.ok()) continue;
     for (const Status& status : look->given_up)
       print_warning(fmt::format("{}; it is skipped", status.message()));
+    for (const std::string& note : look->unmarked) print_note(note);
     if (!look->held_up.ok()) {
       print_note(fmt::format("{}; it, and files with later names, wait for {:g} s",
                              look->held_up.message(), WatchedFolder::Times().patience_s));
@@ -290,12 +291,7 @@ void add_store_options(CLI::App& app, PublishOptions& options) {
                      "versions also go to this store: " + std::string(kStoreUrlHelp) +
                          ". Without --listen they go there alone")
           ->type_name("URL")
-          ->check(
-              [](const std::string& url) {
-                return std::string(
-                    is_store_url(url) ? "" : "a store is file:PATH or s3://BUCKET/PREFIX");
-              },
-              "", "");
+          ->check(store_url_fault, "", "");
   CLI::Option* layout =
       app.add_option(
              "--layout", options.store.layout,

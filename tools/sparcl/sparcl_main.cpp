@@ -54,7 +54,8 @@ constexpr std::array kCommands{
             "Say what the calls of a process are doing (one that runs, is stuck, stopped or dead), "
             "a publisher's replicas, or an aggregator's workers",
             add_status},
-    Command{"store", "List and check the versions of a store", add_store},
+    Command{"store", "List, check, restore, prune, compact and copy the versions of a store",
+            add_store},
     Command{"gateway", "Serve versions over gRPC to workers in any language (sparcl-gateway)",
             add_gateway},
     Command{"keygen", "Make the pair of keys that a publisher or a worker signs with", add_keygen},

@@ -29,12 +29,6 @@ Result<std::optional<PublishedModel>> read_model(const StoreBeside& beside,
   return model;
 }
 
-std::string url_fault(const std::string& text) {
-  return is_store_url(text)
-             ? std::string()
-             : fmt::format("'{}' is no store: give file:PATH or s3://BUCKET/PREFIX", text);
-}
-
 }  // namespace
 
 void add_store_beside(CLI::App& app, StoreBeside& beside) {
@@ -42,7 +36,7 @@ void add_store_beside(CLI::App& app, StoreBeside& beside) {
                  "store of the publisher: newer versions come from there while the publisher "
                  "cannot be reached")
       ->type_name("URL")
-      ->check(url_fault, "", "");
+      ->check(store_url_fault, "", "");
   app.add_flag("--from-store", beside.is_first,
                "with --store: versions always come from there, and the publisher only tells of "
                "them");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "tools/sparcl/console.hpp"
 #include "tools/sparcl/open_chain.hpp"
 #include "tools/sparcl/store_follower.hpp"
+#include "tools/sparcl/store_presence.hpp"
 
 namespace sparcl::tool {
 namespace {
@@ -35,28 +37,43 @@ struct StoreOptions {
 
 std::string bytes_or_dash(std::uint64_t bytes) { return bytes > 0 ? human_bytes(bytes) : "-"; }
 
+std::string date_of(std::int64_t seconds) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(seconds));
+}
+
 Status list_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
+  std::map<std::uint64_t, std::int64_t> times;  // of records, by their numbers
+  chain->objects->watch_lists([&](const store::ObjectInfo& each) {
+    const std::uint64_t number = store::number_in(each.key);
+    if (each.key == store::commit_key(number)) times[number] = each.written_s;
+  });
   Json versions = Json::array();
   std::string text;
-  const auto row = [&](const auto& version, const auto& delta, const auto& skips,
-                       const auto& anchor, const auto& hash) {
-    text += fmt::format("{:>8}  {:>12}  {:>12}  {:>12}  {}\n", version, delta, skips, anchor, hash);
+  const auto row = [&](const auto& version, const std::string& time, const auto& delta,
+                       const auto& skips, const auto& anchor, const auto& hash) {
+    text += fmt::format("{:>8}  {:<19}  {:>12}  {:>12}  {:>12}  {}\n", version, time, delta, skips,
+                        anchor, hash);
   };
-  row("version", "delta", "skips", "anchor", "state hash");
+  row("version", "written (UTC)", "delta", "skips", "anchor", "state hash");
   SPARCL_RETURN_IF_ERROR(store::list_versions(chain->chain, [&](const store::ListedVersion& each) {
     const store::VersionRecord& record = each.record;
     const std::uint64_t delta = record.delta ? record.delta->bytes : 0;
+    const auto time = times.find(record.number);
+    const bool has_time = time != times.end();
     versions.push_back({{"number", record.number},
                         {"version", record.version},
                         {"base_version", record.base_version},
                         {"anchor_bytes", each.anchor_bytes},
                         {"delta_bytes", delta},
                         {"skip_bytes", each.skip_bytes},
+                        {"written", has_time ? Json(time->second) : Json(nullptr)},
                         {"hash", to_hex(record.target_hash)}});
-    row(record.version, bytes_or_dash(delta), bytes_or_dash(each.skip_bytes),
-        bytes_or_dash(each.anchor_bytes), to_hex(record.target_hash));
+    row(record.version, has_time ? date_of(time->second) : "-", bytes_or_dash(delta),
+        bytes_or_dash(each.skip_bytes), bytes_or_dash(each.anchor_bytes),
+        to_hex(record.target_hash));
   }));
+  if (versions.empty()) SPARCL_RETURN_IF_ERROR(has_versions(chain->chain, options.url).status());
   return print(as_json, {{"versions", versions}},
                versions.empty() ? "the store is empty: no version was published at this address "
                                   "(folders of other programs are read by sparcl convert)\n"
@@ -70,6 +87,7 @@ Status verify_store(const StoreOptions& options, bool as_json) {
     SPARCL_ASSIGN_OR_RETURN(copy, open_chain(options.other, Missing::kIsAnError));
   }
   std::string repaired, left;
+  chain->objects->show("verify");
   SPARCL_ASSIGN_OR_RETURN(
       const store::VerifyReport report,
       store::verify_content(
@@ -79,6 +97,7 @@ Status verify_store(const StoreOptions& options, bool as_json) {
             if (!text.empty()) text += "; ";
             text += shown(names_it ? each.what : each.location + ": " + each.what);
           }));
+  chain->objects->hide();
   const char* const next = copy == nullptr
                                ? "Repair them with --copy URL from a copy of the store, or publish "
                                  "to another store"
@@ -113,9 +132,10 @@ std::string reason_of(const store::PruneReport& report, const store::Keep& keep)
                                   : fmt::format("record {} and later ones", report.lease->number),
         fmt::gmtime(report.lease->until_s));
   if (report.waiting > 0)
-    text +=
-        fmt::format("; {} more wait for readers: a call in {} s removes those that no reader needs",
-                    report.waiting, keep.lease_s);
+    text += fmt::format(
+        "; {} more are no longer listed or given to readers that ask for them by number: a call in "
+        "{} s removes those that no reader needs",
+        report.waiting, keep.lease_s);
   else if (report.objects == 0)
     text += ": all versions that are left are to be kept, or lead from an anchor to one that is";
   if (report.has_damaged_marks)
@@ -139,6 +159,7 @@ Json json_of(const store::PruneReport& report) {
 
 Status prune_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
+  SPARCL_RETURN_IF_ERROR(check_has_versions(chain->chain, options.url, "pruned"));
   store::Keep keep;
   keep.versions = options.keep;
   if (options.keep_seconds > 0)
@@ -158,6 +179,7 @@ Status compact_store(const StoreOptions& options, bool as_json) {
                           store::ChainTrust::load({.key_path = options.key_path}));
   SPARCL_ASSIGN_OR_RETURN(const auto chain,
                           open_chain(options.url, Missing::kIsAnError, std::move(trust)));
+  SPARCL_RETURN_IF_ERROR(check_has_versions(chain->chain, options.url, "compacted"));
   SPARCL_ASSIGN_OR_RETURN(const auto* const kernels, model::chosen_kernels());
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t added, store::compact(chain->chain, *kernels));
   return print(as_json, {{"added", added}},
@@ -166,9 +188,16 @@ Status compact_store(const StoreOptions& options, bool as_json) {
 
 Status copy_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto from, open_chain(options.url, Missing::kIsAnError));
+  SPARCL_RETURN_IF_ERROR(check_has_versions(from->chain, options.url, "copied"));
   SPARCL_ASSIGN_OR_RETURN(const auto to, open_chain(options.other, Missing::kIsMade));
-  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t copied, store::copy_content(from->chain, to->chain));
-  return print(as_json, {{"versions", copied}}, fmt::format("copied {} versions\n", copied));
+  from->objects->show("copy");
+  const auto copied = store::copy_content(from->chain, to->chain);
+  from->objects->hide();
+  if (!copied.ok()) return copied.status();
+  const std::uint64_t objects = to->objects->put_objects(), bytes = to->objects->put_bytes();
+  return print(
+      as_json, {{"versions", *copied}, {"objects", objects}, {"bytes", bytes}},
+      fmt::format("copied {} versions, {} objects, {}\n", *copied, objects, human_bytes(bytes)));
 }
 
 Status restore_version(const StoreOptions& options, bool as_json) {
@@ -205,8 +234,8 @@ void add_store(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<StoreOptions>();
   const auto add = [&](const char* name, const char* summary, Use use) {
     CLI::App* const own = app.add_subcommand(name, summary);
-    own->fallthrough();  // --json
-    own->add_option("URL", options->url, kStoreUrlHelp)->required();
+    own->add_flag("--json", invocation.json, "one line of JSON instead of text");
+    own->add_option("URL", options->url, kStoreUrlHelp)->required()->check(store_url_fault, "", "");
     own->callback([options, use, &invocation] {
       invocation.run = [options, use, &invocation] { return use(*options, invocation.json); };
     });
@@ -217,7 +246,8 @@ void add_store(CLI::App& app, Invocation& invocation) {
   add("verify", "Read all objects, and check that they are what was published", verify_store)
       ->add_option("--copy", options->other,
                    "a copy of the store: its objects take the place of those that are damaged")
-      ->type_name("URL");
+      ->type_name("URL")
+      ->check(store_url_fault, "", "");
 
   CLI::App* const restore = add(
       "restore", "Write a version to a checkpoint: a file, or a folder of shards", restore_version);
@@ -262,7 +292,8 @@ void add_store(CLI::App& app, Invocation& invocation) {
       ->type_name("FILE");
   add("copy", "Copy the versions that another store lacks", copy_store)
       ->add_option("TO", options->other, "the other store; a folder that is missing is made")
-      ->required();
+      ->required()
+      ->check(store_url_fault, "", "");
 }
 
 }  // namespace sparcl::tool

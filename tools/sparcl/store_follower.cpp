@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/base/settings.hpp"
 #include "src/base/shown_text.hpp"
 #include "src/net/socket.hpp"
 #include "src/store/version_reader.hpp"
@@ -64,6 +66,8 @@ std::vector<Metric> follower_metrics(const FollowCounts& counts, std::uint64_t f
 // The file, the memory beside it, and the store.
 class StoreFollower {
  public:
+  using Deadline = store::ObjectStore::Deadline;
+
   static Result<std::unique_ptr<StoreFollower>> open(const FollowOptions& options, bool as_json) {
     SPARCL_RETURN_IF_ERROR(ReplicaFile::check(options.output));
     SPARCL_ASSIGN_OR_RETURN(store::ChainTrustRef trust,
@@ -96,17 +100,21 @@ class StoreFollower {
     return {};
   }
 
-  // InProgress: the store is empty.
-  Status bring_to(std::uint64_t version) {
-    const Status brought = try_to_bring(version);
+  // InProgress: the store is empty. look_until: when the look for a version ends; what it finds is
+  // read as long as it takes. nullopt: the store's own limits.
+  Status bring_to(std::uint64_t version, std::optional<Deadline> look_until) {
+    const Status brought = try_to_bring(version, look_until);
     if (!brought.ok() && brought.code() != Code::kInProgress) ++counts_.failures;
     return brought;
   }
 
  private:
-  Status try_to_bring(std::uint64_t version) {
-    SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> newest,
-                            followed_.newest(net::monotonic_seconds()));
+  Status try_to_bring(std::uint64_t version, std::optional<Deadline> look_until) {
+    chain_->objects->set_deadline(look_until);
+    const auto looked = followed_.newest(net::monotonic_seconds());
+    chain_->objects->set_deadline(std::nullopt);
+    if (!looked.ok()) return looked.status();
+    const std::optional<store::VersionRecord>& newest = *looked;
     if (!newest)
       return Status(
           Code::kInProgress,
@@ -118,10 +126,15 @@ class StoreFollower {
       SPARCL_ASSIGN_OR_RETURN(
           const std::optional<store::VersionRecord> wanted,
           chain_->chain.find(version == 0 ? newest->version : version, *newest));
-      SPARCL_RETURN_IF_ERROR(begin(wanted ? *wanted : *newest));
+      if (!wanted) return no_version(version, *newest);
+      SPARCL_RETURN_IF_ERROR(begin(*wanted));
     }
     const double begin = net::monotonic_seconds();
-    SPARCL_ASSIGN_OR_RETURN(const store::RestoredVersion restored, read(version, *newest));
+    chain_->objects->show("the version is read");
+    const auto read = this->read(version, *newest);
+    chain_->objects->hide();
+    if (!read.ok()) return read.status();
+    const store::RestoredVersion& restored = *read;
     held_ = restored.record.target();
     unwritten_ = held_->version;
     SPARCL_RETURN_IF_ERROR(
@@ -132,6 +145,15 @@ class StoreFollower {
     count(restored, seconds);
     tell(restored, seconds);
     return tell_others();
+  }
+
+  Status no_version(std::uint64_t version, const store::VersionRecord& newest) const {
+    SPARCL_ASSIGN_OR_RETURN(const std::uint64_t first, chain_->chain.oldest());
+    SPARCL_ASSIGN_OR_RETURN(const store::VersionRecord oldest, chain_->chain.record(first));
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: there is no version {}: the oldest is {} and the newest {}, as "
+                              "sparcl store list {} shows",
+                              options_.url, version, oldest.version, newest.version, options_.url));
   }
 
   // The newest version may be removed while it is read: a later one does not need it.
@@ -283,6 +305,14 @@ bool is_lasting(Code code) {
          code == Code::kInvalidArgument || code == Code::kOutOfMemory;
 }
 
+// Of a look that has so many seconds.
+std::optional<store::ObjectStore::Deadline> look_deadline(double seconds) {
+  if (seconds >= kMaxSeconds) return std::nullopt;
+  const std::chrono::duration<double> left(std::max(seconds, 0.1));
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(left);
+}
+
 }  // namespace
 
 Status follow_store(const FollowOptions& options, bool as_json) {
@@ -292,8 +322,14 @@ Status follow_store(const FollowOptions& options, bool as_json) {
   SPARCL_RETURN_IF_ERROR(follower->open_page());
   TroubleTeller teller(kTellSeconds);
   const double begin = net::monotonic_seconds();
+  // For a version that is needed; below 0: none is.
+  const auto waited = [&](double now) -> double {
+    if (follower->written() == 0) return now - begin;
+    return options.until != 0 ? teller.lasts(now) : -kMaxSeconds;
+  };
   while (!stop_is_asked()) {
-    const Status status = follower->bring_to(0);
+    const Status status =
+        follower->bring_to(0, look_deadline(options.timeout_s - waited(net::monotonic_seconds())));
     const double now = net::monotonic_seconds();
     const bool has_version = follower->written() != 0;
     if (!status.ok() && !has_version && is_lasting(status.code())) return status;
@@ -301,10 +337,7 @@ Status follow_store(const FollowOptions& options, bool as_json) {
     if (status.ok()) teller.restart(now);
     const std::uint64_t latest = std::max(follower->written(), follower->unwritten());
     if (options.until != 0 && latest >= options.until) return status;
-    const double waited = has_version && options.until == 0 ? 0
-                          : has_version                     ? teller.lasts(now)
-                                                            : now - begin;
-    if (!status.ok() && waited >= options.timeout_s)
+    if (!status.ok() && waited(now) >= options.timeout_s)
       return status.with_prefix(fmt::format("nothing came for {:g} s: ", options.timeout_s));
     (void)wait_for_stop(options.poll_s);
   }
@@ -314,7 +347,7 @@ Status follow_store(const FollowOptions& options, bool as_json) {
 Status restore_from_store(const FollowOptions& options, std::uint64_t version, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const std::unique_ptr<StoreFollower> follower,
                           StoreFollower::open(options, as_json));
-  const Status status = follower->bring_to(version);
+  const Status status = follower->bring_to(version, std::nullopt);
   return status.code() == Code::kInProgress
              ? Status(Code::kInvalidArgument, std::string(status.message()))
              : status;

@@ -373,11 +373,15 @@ Status run_follow(const SubscribeOptions& options, bool as_json) {
 }
 
 std::string publisher_fault(const std::string& text) {
-  if (is_store_url(text)) return {};
+  if (is_store_url(text)) return store_url_fault(text);
   const std::string fault = address_fault(text);
-  return fault.empty() && net::parse_host_port(text)->port == 0
+  if (!fault.empty())
+    return fmt::format(
+        "{}. A store is file:PATH or s3://BUCKET/PREFIX{}", fault,
+        text.find('/') == std::string::npos ? "" : fmt::format(": is file:{} meant?", text));
+  return net::parse_host_port(text)->port == 0
              ? "port 0 names no publisher: give the port that the publisher prints"
-             : fault;
+             : "";
 }
 
 }  // namespace

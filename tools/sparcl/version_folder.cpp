@@ -16,6 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kDigits = "0123456789", kWeightPrefix = "weight_v";
+constexpr const char *kIndex = "model.safetensors.index.json", *kStable = "STABLE",
+                     *kManifest = "manifest.json";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -50,7 +52,7 @@ std::optional<VersionFolder> find_grail(const fs::path& folder) {
 }
 
 std::optional<VersionFolder> find_hugging_face(const fs::path& folder) {
-  for (const char* marker : {"model.safetensors.index.json", "trainer_state.json"}) {
+  for (const char* marker : {kIndex, "trainer_state.json"}) {
     if (has(folder, marker))
       return marked(folder, marker, model::is_change_folder(folder.string()));
   }
@@ -63,13 +65,25 @@ std::optional<VersionFolder> find_hugging_face(const fs::path& folder) {
 std::optional<VersionFolder> find_version_folder(const std::string& path) {
   const fs::path folder(path);
   const std::string name = folder.filename().string();
-  if (is_numbered(name, "step_")) return marked(folder, "STABLE", false);
-  if (is_numbered(name, "delta-")) return marked(folder, "manifest.json", true);
+  if (is_numbered(name, "step_")) return marked(folder, kStable, false);
+  if (is_numbered(name, "delta-")) return marked(folder, kManifest, true);
   if (is_numbered(name, kWeightPrefix) && has(folder, "DONE")) return marked(folder, "DONE", true);
   if (is_numbered(name, "checkpoint-")) {
     if (std::optional<VersionFolder> found = find_grail(folder)) return found;
   }
   return find_hugging_face(folder);
+}
+
+std::string_view awaited_marker(const std::string& path) {
+  const fs::path folder(path);
+  const std::string name = folder.filename().string();
+  const char* const marker = is_numbered(name, "step_")    ? kStable
+                             : is_numbered(name, "delta-") ? kManifest
+                                                           : nullptr;
+  if (marker == nullptr || has(folder, marker)) return {};
+  const bool has_model =
+      has(folder, kIndex) || (has(folder, "config.json") && has(folder, "model.safetensors"));
+  return has_model ? marker : std::string_view();
 }
 
 std::string weight_folder_name(std::uint64_t version) {

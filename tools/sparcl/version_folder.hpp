@@ -20,6 +20,10 @@ struct VersionFolder {
 // with a config.json.
 std::optional<VersionFolder> find_version_folder(const std::string& path);
 
+// The marker that a folder without it waits for, although it has a whole model's files by their
+// names; "": there is none. No file is read.
+std::string_view awaited_marker(const std::string& path);
+
 // The name of a version in the layouts hf-*, and the version of a folder that has exactly such a
 // name.
 std::string weight_folder_name(std::uint64_t version);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,21 @@ std::optional<VersionFolder> WatchedFolder::folder_at(const std::string& path, c
   return is_same ? known->folder : find_version_folder(path);
 }
 
+// The marker is its writer's last file, so a folder may lack it for a while.
+void WatchedFolder::note_unmarked(const std::string& path, double now) {
+  const std::string_view marker = awaited_marker(path);
+  if (marker.empty()) return;
+  const auto [seen, is_new] = unmarked_.emplace(path, now);
+  if (is_new || now - seen->second < times_.patience_s) return;
+  seen->second = std::numeric_limits<double>::infinity();
+  notes_.push_back(
+      fmt::format("{}: it has a model, but waits for the file {}, which writers of folders of this "
+                  "name make last: make it, or give the folder another name",
+                  path, marker));
+}
+
 // Lists the present files and folders, with what is known of them.
-Status WatchedFolder::list(std::map<std::string, Entry, NumberOrder>& entries, double now) const {
+Status WatchedFolder::list(std::map<std::string, Entry, NumberOrder>& entries, double now) {
   SPARCL_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_in_folder(path_));
   for (const std::string& name : names) {
     if (name.starts_with('.')) continue;
@@ -59,6 +73,7 @@ Status WatchedFolder::list(std::map<std::string, Entry, NumberOrder>& entries, d
     const auto known = entries_.find(path);
     std::optional<VersionFolder> folder =
         folder_at(path, known == entries_.end() ? nullptr : &known->second);
+    if (!folder) note_unmarked(path, now);
     if (!folder && !name.ends_with(model::kShardSuffix)) continue;
     std::optional<FileMark> mark = mark_of(folder ? folder->marker : path);
     const bool is_dead_link = !mark && fs::is_symlink(path, ignored);
@@ -88,6 +103,7 @@ Result<WatchedFolder::Look> WatchedFolder::look(double now) {
   SPARCL_RETURN_IF_ERROR(list(entries, now));
   entries_ = std::move(entries);
   Look found;
+  found.unmarked = std::exchange(notes_, {});
   for (auto& [path, entry] : entries_) {
     if (entry.is_done) continue;
     if (!entry.is_file) {

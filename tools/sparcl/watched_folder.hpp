@@ -39,7 +39,9 @@ class WatchedFolder {
   struct Look {
     std::vector<std::string> ready;  // each once, in the order of NumberOrder
     std::vector<Status> given_up;    // each once, with its path; again if it is replaced
-    Status held_up;                  // once a file: others have waited for it for a second
+    std::vector<std::string>
+        unmarked;           // notes on folders that lack their marker for long, each once
+    Status held_up;         // once a file: others have waited for it for a second
     bool has_more = false;  // files that do not count yet; those with later names wait for them
   };
   // now: of monotonic_seconds(). A file that is replaced is a new one; hidden files are ignored.
@@ -64,11 +66,14 @@ class WatchedFolder {
   static std::optional<VersionFolder> folder_at(const std::string& path, const Entry* known);
   Entry met(const FileMark& mark, bool is_file, const Entry* known, double now) const;
   Status trouble_with(const std::string& path, const Entry& entry, double now) const;
-  Status list(std::map<std::string, Entry, NumberOrder>& entries, double now) const;
+  Status list(std::map<std::string, Entry, NumberOrder>& entries, double now);
+  void note_unmarked(const std::string& path, double now);
 
   std::string path_;
   Times times_;
   std::map<std::string, Entry, NumberOrder> entries_;  // by path
+  std::map<std::string, double> unmarked_;             // when they were first seen
+  std::vector<std::string> notes_;                     // of the next Look::unmarked
 };
 
 }  // namespace sparcl::tool

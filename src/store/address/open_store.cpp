@@ -5,6 +5,7 @@
 #include "src/base/settings.hpp"
 #include "src/store/directory_store.hpp"
 #include "src/store/object_cache.hpp"
+#include "src/store/s3/s3_settings.hpp"
 #include "src/store/s3/s3_store.hpp"
 
 namespace sparcl::store {
@@ -29,6 +30,15 @@ Result<StoreLink> link_of_settings() {
 }
 
 }  // namespace
+
+Status check_store_url(std::string_view url) {
+  if (url.starts_with("s3://")) return check_s3_address(url);
+  if (url.starts_with("file:") && url != "file:") return {};
+  return Status(Code::kInvalidArgument,
+                fmt::format("'{}' is no address of a store: expected file:PATH, a folder that all "
+                            "hosts share, or s3://BUCKET/PREFIX",
+                            url));
+}
 
 Result<std::unique_ptr<ObjectStore>> open_store(std::string_view url, Missing missing) {
   SPARCL_ASSIGN_OR_RETURN(std::unique_ptr<ObjectStore> opened, open_at(url, missing));

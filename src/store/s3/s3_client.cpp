@@ -145,9 +145,10 @@ Result<S3Answer> S3Client::try_once(const S3Request& request, const std::string&
 }
 
 Result<S3Answer> S3Client::send(const S3Request& request) {
-  const SteadyTime deadline =
+  const SteadyTime own_deadline =
       std::chrono::steady_clock::now() +
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.timeout);
+  const SteadyTime deadline = std::min(own_deadline, deadline_.load());
   SPARCL_ASSIGN_OR_RETURN(const std::string body_sha256, sha256_hex(request.body));
   bool has_taken = false;
   net::HttpSink sink;

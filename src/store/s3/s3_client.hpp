@@ -1,9 +1,11 @@
 #pragma once
 // Signed requests to one bucket, repeated while the server is busy or unreachable.
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,11 @@ class S3Client {
   // "s3://bucket/key".
   std::string location(std::string_view key) const;
 
+  // No request takes longer than up to then; nullopt: than its own limit.
+  void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
+    deadline_ = deadline.value_or(std::chrono::steady_clock::time_point::max());
+  }
+
   // The last answer, whatever its status. RemoteError, Timeout: no whole answer came; the request
   // may have had its effect.
   Result<S3Answer> send(const S3Request& request);
@@ -70,6 +77,8 @@ class S3Client {
   const std::string url_;
   S3Settings settings_;  // all but keys stay as they are
   const S3ClientOptions options_;
+  std::atomic<std::chrono::steady_clock::time_point> deadline_{
+      std::chrono::steady_clock::time_point::max()};
   std::unique_ptr<net::HttpClient> http_;
   mutable std::mutex changing_;  // guards settings_.keys
 };

@@ -160,6 +160,11 @@ std::optional<std::string> environment_variable(const char* name) {
   return text;
 }
 
+Status check_s3_address(std::string_view url) {
+  S3Settings settings;
+  return parse_address(url, settings);
+}
+
 Result<S3Settings> read_s3_settings(std::string_view url, const ReadVariable& variable) {
   S3Settings settings;
   SPARCL_RETURN_IF_ERROR(parse_address(url, settings));

@@ -29,6 +29,8 @@ std::optional<std::string> environment_variable(const char* name);
 
 // Reads the files of AWS. InvalidArgument: the address, a variable or a file is wrong, or no keys
 // were found; the text names what was looked at, and no secret.
+// InvalidArgument: it is no s3://BUCKET/PREFIX, and why.
+Status check_s3_address(std::string_view url);
 Result<S3Settings> read_s3_settings(std::string_view url, const ReadVariable& variable);
 
 }  // namespace sparcl::store

@@ -368,6 +368,14 @@ Status S3Store::replace(const std::string& key, Pieces bytes) {
   return Status(Code::kRemoteError, location_of(key) + ": another writer has replaced it");
 }
 
+Status S3Store::no_list(const Status& why) const {
+  const S3Settings& settings = client_->settings();
+  return Status(
+      why.code(),
+      fmt::format("{}: the list: {}: is {}://{} a server of S3 (AWS_ENDPOINT_URL_S3)?",
+                  location_of(""), shown_line(why.message()), settings.scheme, settings.host));
+}
+
 Status S3Store::list(const std::string& prefix,
                      const std::function<bool(const ObjectInfo&)>& visit) {
   if (!prefix.empty()) SPARCL_RETURN_IF_ERROR(check_key(prefix));
@@ -385,7 +393,7 @@ Status S3Store::list(const std::string& prefix,
     if (!answer.is_success()) return client_->error_of(request, answer);
     const auto* const text = reinterpret_cast<const char*>(answer.http.body.data());
     const Result<S3Page> page = parse_s3_page({text, answer.http.body.size()});
-    if (!page.ok()) return page.status().with_prefix(location);
+    if (!page.ok()) return no_list(page.status());
     for (const S3Object& each : page->objects) {
       if (each.key <= last || !each.key.starts_with(below))
         return corrupt(location + "the list is not in ascending order, or has other objects");

@@ -32,6 +32,7 @@ class S3Store final : public ObjectStore {
                                                    const S3StoreOptions& options);
 
   Result<StoreCapabilities> capabilities() override;
+  void set_deadline(std::optional<Deadline> deadline) override { client_->set_deadline(deadline); }
   std::string location_of(std::string_view key) const override;
   Result<std::optional<ObjectInfo>> look(const std::string& key) override;
   Result<std::optional<std::vector<std::byte>>> read_all(const std::string& key,
@@ -60,6 +61,8 @@ class S3Store final : public ObjectStore {
   Result<std::string> put_probe();
   Result<PutResult> put(const std::string& key, Pieces bytes, const std::string& nonce,
                         const NamedTexts& condition);
+  // The answer is no list.
+  Status no_list(const Status& why) const;
   Result<bool> has_nonce(const std::string& key, const std::string& nonce);
 
   std::unique_ptr<S3Client> client_;
