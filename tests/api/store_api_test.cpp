@@ -168,9 +168,11 @@ TEST_F(StoreApi, WhatIsWrongIsNamed) {
   store = open();
   StoredModel model, larger(300'000);
   EXPECT_EQ(sparclStoreLatest(store, nullptr), sparclInvalidArgument);
-  EXPECT_EQ(sparclStoreVerify(store, nullptr, nullptr, nullptr), sparclSystemError);
-  EXPECT_NE(error().find("A publisher makes the store"), std::string::npos) << error();
-  EXPECT_EQ(sparclStoreCompact(store, nullptr), sparclSystemError);
+  if (url().starts_with("file:")) {  // a bucket is there
+    EXPECT_EQ(sparclStoreVerify(store, nullptr, nullptr, nullptr), sparclSystemError);
+    EXPECT_NE(error().find("A publisher makes the store"), std::string::npos) << error();
+    EXPECT_EQ(sparclStoreCompact(store, nullptr), sparclSystemError);
+  }
   EXPECT_EQ(sparclStoreRestore(store, model.state(), 0, nullptr), sparclInvalidArgument);
   EXPECT_NE(error().find("the store is empty"), std::string::npos) << error();
   EXPECT_EQ(sparclStorePublish(store, model.state(), 0), sparclInvalidArgument);

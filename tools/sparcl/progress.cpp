@@ -37,7 +37,7 @@ bool Progress::is_due() {
 
 void Progress::write_line(const std::string& state) {
   shown_ = true;
-  (void)write_quietly(STDERR_FILENO, fmt::format("\r{}: {}\033[K", what_, state));
+  (void)write_quietly(STDERR_FILENO, fmt::format("\r{}: {}", what_, state));
 }
 
 void Progress::update(std::uint64_t done, std::uint64_t all) {
@@ -47,7 +47,7 @@ void Progress::update(std::uint64_t done, std::uint64_t all) {
 }
 
 void Progress::update(std::uint64_t bytes) {
-  if (is_due()) write_line(human_bytes(bytes));
+  if (is_due()) write_line(human_bytes(bytes) + "\033[K");  // the last one may have been longer
 }
 
 }  // namespace sparcl::tool

@@ -184,6 +184,17 @@ TEST_F(S3Faults, ABusyServerIsAskedAgain) {
                                HasSubstr("8 tries")));
 }
 
+TEST_F(S3Faults, ADeadlineEndsARequestBeforeItsOwnLimit) {
+  ASSERT_TRUE(*put("k", "text"));
+  set(Json::array({{{"kind", "slow"}, {"seconds", 3}}}));
+  store->set_deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+  EXPECT_EQ(store->read_all("k", 64).status().code(), Code::kTimeout);
+  EXPECT_EQ(store->read_all("k", 64).status().code(), Code::kTimeout) << "it has passed";
+  EXPECT_THAT(requests(), ElementsAre("GET")) << "the second one was not sent";
+  store->set_deadline(std::nullopt);
+  EXPECT_EQ(read("k"), "text");
+}
+
 TEST_F(S3Faults, WrongBytesAreNamed) {
   ASSERT_TRUE(*put("k", "0123456789"));
   std::array<char, 4> part{};
