@@ -233,7 +233,7 @@ TEST_F(Program, HashSaysWhatOthersSay) {
   const nlohmann::json json = run_program({"hash", at("base"), "--json"}).json();
   EXPECT_EQ(json["kind"], "state");
   EXPECT_EQ(json["hash"], run_program({"inspect", at("base"), "--json"}).json()["state_hash"]);
-  for (const auto& [kind, digits] :
+  for (const auto& [kind, digits] : 
        {std::pair("xxh3", 32u), std::pair("sha256", 64u), std::pair("identity", 64u)}) {
     const std::string base = run_program({"hash", at("base"), "--kind", kind}).out;
     EXPECT_EQ(base.find("  " + at("base") + "\n"), digits);

@@ -41,10 +41,10 @@ TEST(ReplicationProgram, MakesTheLastFileOfThreeByteForByte) {
   EXPECT_LT(last["bytes"], last["bytes_dense"]);
   ASSERT_EQ(subscriber.lines().size(), 1u) << subscriber.out();
   const json held = subscriber.lines()[0];
-  EXPECT_THAT(keys_of(held),
-              ::testing::UnorderedElementsAre("ok", "version", "hash", "changed", "updates",
-                                              "elements", "bytes", "bytes_dense", "pause_ms",
-                                              "source", "damaged_blocks", "from_store"));
+  EXPECT_THAT(keys_of(held), ::testing::UnorderedElementsAre(
+                                 "ok", "version", "hash", "changed", "updates", "elements", "bytes",
+                                 "bytes_dense", "pause_ms", "source", "damaged_blocks",
+                                 "from_store"));
   EXPECT_EQ(held["hash"], last["hash"]);
   EXPECT_EQ(held["source"], "anchor");
   EXPECT_EQ(publisher.end_by(SIGTERM), 0) << publisher.err();
