@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "src/store/reader_lease.hpp"
 #include "src/store/version_chain.hpp"
@@ -24,11 +25,14 @@ struct Damage {
 struct VerifyReport {
   std::uint64_t versions = 0, objects = 0, bytes = 0;  // read
   std::uint64_t damaged = 0, repaired = 0;
+  std::vector<Damage> remarks = {};  // what does no harm to readers; not many are kept
 };
 
-// Reads all objects. from: a copy of the chain, whose objects replace those that are damaged or
-// missing; may be nullptr. It holds a lease on the chain while it reads.
-Result<VerifyReport> verify_content(Chain& chain, Chain* from,
+// Reads all objects once, and compares records and shortcuts with them and with each other. copy:
+// of the chain; may be nullptr. What is damaged or missing is replaced by the copy's, if that fits.
+// Mismatch: the other chain is no copy of this one; nothing was written. It holds a lease on the
+// chain while it reads.
+Result<VerifyReport> verify_content(Chain& chain, Chain* copy,
                                     const std::function<void(const Damage&)>& visit,
                                     std::int64_t lease_s = kLeaseSeconds);
 

@@ -38,8 +38,9 @@ class BesidePruning : public ChainOfVersions {
   }
   std::vector<std::string> damage() {
     std::vector<std::string> found;
-    const auto report =
-        verify_content(chain, nullptr, [&](const Damage& each) { found.push_back(each.what); });
+    const auto report = verify_content(chain, nullptr, [&](const Damage& each) {
+      found.push_back(each.location + ": " + each.what);
+    });
     EXPECT_TRUE(report.ok()) << report.status().message();
     return found;
   }

@@ -61,6 +61,9 @@ TEST(StoreCommand, ListsVersionsAndNamesDamage) {
   const nlohmann::json report = run_program({"store", "verify", url, "--json"}).json();
   EXPECT_EQ(report["ok"], false);
   EXPECT_THAT(std::string(report["message"]), HasSubstr(damaged));
+  ASSERT_EQ(report["damaged"].size(), 1U);
+  EXPECT_EQ(report["damaged"][0]["place"], damaged);
+  EXPECT_THAT(std::string(report["damaged"][0]["what"]), HasSubstr("bytes"));
 }
 
 TEST(StoreCommand, CopiesRepairsCompactsAndPrunes) {

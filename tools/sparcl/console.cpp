@@ -32,15 +32,23 @@ Json with_utf8(const Json& json) {
 // ASCII alone: other characters, which could drive a terminal, are \uNNNN.
 std::string one_line(const Json& json) { return with_utf8(json).dump(-1, ' ', true) + "\n"; }
 
+// Of the failure that is printed at the end.
+Json& failure_members() {
+  static Json members = Json::object();
+  return members;
+}
+
 void say(const std::string& text) { (void)write_quietly(STDERR_FILENO, text); }
 
 int report_failure(const char* error, const std::string& message, const std::string& hint, int code,
                    bool as_json) {
   const std::string line = shown_line(message);
   say(fmt::format("sparcl: error: {}\n{}", line, hint));
-  if (as_json)
-    (void)write_out(
-        one_line({{"ok", false}, {"error", error}, {"message", line}, {"exit_code", code}}));
+  if (as_json) {
+    Json json{{"ok", false}, {"error", error}, {"message", line}, {"exit_code", code}};
+    json.update(failure_members());
+    (void)write_out(one_line(json));
+  }
   return code;  // of the first failure
 }
 
@@ -87,6 +95,11 @@ void print_news(bool as_json, const Json& json, const std::string& text) {
 int print_error(const Status& status, bool as_json) {
   const int code = exit_code(status.code());
   return report_failure(code_name(status.code()), status.message(), "", code, as_json);
+}
+
+Status with_members(Status error, Json members) {
+  failure_members() = std::move(members);
+  return error;
 }
 
 int print_usage_error(const std::string& what, const std::string& hint, bool as_json) {

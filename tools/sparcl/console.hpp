@@ -36,8 +36,11 @@ void print_news(bool as_json, const Json& json, const std::string& text);
 // Returns the exit code.
 int print_error(const Status& status, bool as_json);
 
-// The same for an invalid command line: "error" is "usage". hint: lines for people, after the
-// message.
+// Returns the error, of which print_error() also prints these members in JSON.
+Status with_members(Status error, Json members);
+
+// The same as print_error() for an invalid command line: "error" is "usage". hint: lines for
+// people, after the message.
 int print_usage_error(const std::string& what, const std::string& hint, bool as_json);
 
 // "sparcl: warning: ..." on standard error: the command continues.

@@ -80,44 +80,68 @@ Status list_store(const StoreOptions& options, bool as_json) {
                                 : text);
 }
 
+// What was found, as text and as JSON.
+struct Found {
+  std::string text = {};
+  Json list = Json::array();
+
+  void add(const store::Damage& each) {
+    const std::string line = shown(each.location + ": " + each.what);
+    text += (text.empty() ? "" : "; ") + line;
+    list.push_back({{"place", each.location}, {"what", each.what}});
+  }
+};
+
+// Remarks go to standard error: the result is the same with them.
+void tell_remarks(const store::VerifyReport& report, Found& repaired, Json& remarks) {
+  for (const store::Damage& each : report.remarks) {
+    if (each.is_repaired) {
+      repaired.add(each);
+      continue;
+    }
+    remarks.push_back({{"place", each.location}, {"what", each.what}});
+    print_note("remark: " + shown(each.location + ": " + each.what));
+  }
+}
+
 Status verify_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
   std::unique_ptr<OpenChain> copy;
   if (!options.other.empty()) {
     SPARCL_ASSIGN_OR_RETURN(copy, open_chain(options.other, Missing::kIsAnError));
   }
-  std::string repaired, left;
+  Found repaired, left;
   chain->objects->show("verify");
-  SPARCL_ASSIGN_OR_RETURN(
-      const store::VerifyReport report,
-      store::verify_content(
-          chain->chain, copy ? &copy->chain : nullptr, [&](const store::Damage& each) {
-            const bool names_it = each.what.find(each.location) != std::string::npos;
-            std::string& text = each.is_repaired ? repaired : left;
-            if (!text.empty()) text += "; ";
-            text += shown(names_it ? each.what : each.location + ": " + each.what);
-          }));
+  SPARCL_ASSIGN_OR_RETURN(const store::VerifyReport report,
+                          store::verify_content(chain->chain, copy ? &copy->chain : nullptr,
+                                                [&](const store::Damage& each) {
+                                                  (each.is_repaired ? repaired : left).add(each);
+                                                }));
   chain->objects->hide();
-  const char* const next = copy == nullptr
-                               ? "Repair them with --copy URL from a copy of the store, or publish "
-                                 "to another store"
-                               : "The copy does not have them, or has them damaged";
-  if (report.damaged > report.repaired)
-    return Status(
-        Code::kCorrupt,
-        fmt::format("of {} objects of {} versions {} are missing or damaged. {}: {}",
-                    report.objects, report.versions, report.damaged - report.repaired, next, left));
-  if (report.versions == 0)
+  Json remarks = Json::array();
+  tell_remarks(report, repaired, remarks);
+  if (report.versions == 0 && report.damaged == 0)
     return Status(Code::kInvalidArgument,
                   "the store is empty, so nothing was verified: is its address right?");
-  return print(as_json,
-               {{"versions", report.versions},
-                {"objects", report.objects},
-                {"bytes", report.bytes},
-                {"repaired", report.repaired}},
-               fmt::format("{} versions, {}: every object is what was published (SHA-256){}{}\n",
-                           report.versions, human_bytes(report.bytes),
-                           repaired.empty() ? "" : ". Repaired: ", repaired));
+  const Json json{{"versions", report.versions}, {"objects", report.objects},
+                  {"bytes", report.bytes},       {"repaired", repaired.list},
+                  {"damaged", left.list},        {"remarks", remarks}};
+  const std::string mended = repaired.text.empty() ? "" : ". Repaired: " + repaired.text;
+  if (report.damaged > report.repaired) {
+    const char* const next = copy == nullptr
+                                 ? "Repair them with --copy URL from a copy of the store, or "
+                                   "publish to another store"
+                                 : "The copy does not have them, or has them damaged";
+    return with_members(
+        Status(Code::kCorrupt,
+               fmt::format("of {} objects of {} versions {} are missing or damaged. {}: {}{}",
+                           report.objects, report.versions, report.damaged - report.repaired, next,
+                           left.text, mended)),
+        json);
+  }
+  return print(as_json, json,
+               fmt::format("{} versions, {}: every object is what was published (SHA-256){}\n",
+                           report.versions, human_bytes(report.bytes), mended));
 }
 
 // What stays although it is old, and why.
