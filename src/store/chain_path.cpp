@@ -122,18 +122,19 @@ Result<std::optional<Shortcut>> sound_anchor(const Chain& chain, std::uint64_t n
 // chain begins since it was pruned.
 Result<Shortcut> anchor_of(const Chain& chain, const VersionRecord& target, std::uint64_t below) {
   std::optional<Shortcut> anchor;
-  VersionRecord record = target;
+  std::optional<VersionRecord> record = target;
   std::size_t looks = 0;
   for (std::uint64_t number = target.number; !anchor;) {
     if (++looks > kMaxPathSteps) return too_far(chain, target);
     if (number < below) {
       SPARCL_ASSIGN_OR_RETURN(anchor, sound_anchor(chain, number));
     }
-    if (anchor || record.newest_anchor >= number) break;
-    number = record.newest_anchor;
-    SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> earlier, chain.look(number));
-    if (!earlier) break;
-    record = std::move(*earlier);
+    if (anchor) break;
+    if (number != target.number) {  // its anchor does without it
+      SPARCL_ASSIGN_OR_RETURN(record, chain.look(number));
+    }
+    if (!record || record->newest_anchor >= number) break;
+    number = record->newest_anchor;
   }
   if (!anchor) {
     SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain.oldest());
@@ -180,12 +181,31 @@ Result<std::optional<Shortcut>> fetched_anchor(const Chain& chain, std::uint64_t
   return none;
 }
 
+// The nearest anchor that leads there: one whose record is damaged says that it is another version.
+Result<Path> path_from_nearest(const Chain& chain, const VersionRecord& target,
+                               const PathChoice& choice, Shortcut& nearest) {
+  constexpr int kTries = 4;
+  Status first;
+  std::uint64_t below = choice.anchors_below;
+  for (int tries = 0; tries < kTries; ++tries, below = nearest.number) {
+    Result<Shortcut> anchor = anchor_of(chain, target, below);
+    if (!anchor.ok() && (first.ok() || anchor.status().code() != Code::kCorrupt))
+      return anchor.status();
+    if (!anchor.ok()) break;
+    nearest = std::move(*anchor);
+    Result<Path> path = path_from_anchor(chain, target, choice, nearest);
+    if (path.ok() || path.status().code() != Code::kCorrupt) return path;
+    if (first.ok()) first = path.status();
+  }
+  return first;
+}
+
 Result<Path> path_from_any_anchor(const Chain& chain, const VersionRecord& target,
                                   const PathChoice& choice) {
-  SPARCL_ASSIGN_OR_RETURN(Shortcut nearest, anchor_of(chain, target, choice.anchors_below));
+  Shortcut nearest;
+  SPARCL_ASSIGN_OR_RETURN(Path path, path_from_nearest(chain, target, choice, nearest));
   const bool is_here = is_fetched(chain.store(), nearest.object);
   const std::uint64_t number = nearest.number;
-  SPARCL_ASSIGN_OR_RETURN(Path path, path_from_anchor(chain, target, choice, std::move(nearest)));
   if (is_here || !choice.has_earlier_anchors) return path;
   // A help: records before the nearest anchor need not be sound, or signed by a trusted key.
   Result<std::optional<Shortcut>> earlier = fetched_anchor(chain, number);

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "src/store/object_checks.hpp"
 #include "src/store/pruned_marks.hpp"
 #include "src/store/stored_object.hpp"
 #include "src/store/stored_range.hpp"
@@ -69,29 +71,79 @@ Status copy_late_shortcuts(const Chain& from, const Chain& to, std::uint64_t fir
   return {};
 }
 
+// What a list passes over.
+class Lister {
+ public:
+  Lister(Chain& chain, const std::function<void(const Damage&)>& damaged)
+      : chain_(chain), damaged_(damaged) {}
+
+  void note(const std::string& key, std::string what) {
+    std::string location = chain_.store().location_of(key);
+    if (what.starts_with(location + ": ")) what.erase(0, location.size() + 2);
+    if (++count_ == 1) first_ = location + ": " + what;
+    if (damaged_) damaged_({std::move(location), std::move(what)});
+  }
+  // An error that is no damage ends the list.
+  Status pass_over(const std::string& key, const Status& why) {
+    if (!is_damage(why)) return why;
+    note(key, why.message());
+    return {};
+  }
+  Status add_sizes(const std::set<std::uint64_t>& origins, ListedVersion& listed) {
+    const std::uint64_t number = listed.record.number;
+    if (listed.record.anchor) listed.anchor_bytes = listed.record.anchor->bytes;
+    for (const std::uint64_t from : origins) {
+      const Result<std::optional<Shortcut>> shortcut = chain_.shortcut(number, from);
+      if (!shortcut.ok())
+        SPARCL_RETURN_IF_ERROR(pass_over(shortcut_key(number, from), shortcut.status()));
+      else if (*shortcut)
+        (from == 0 ? listed.anchor_bytes : listed.skip_bytes) += (*shortcut)->object.bytes;
+    }
+    return {};
+  }
+  Status status() const {
+    if (count_ == 0) return {};
+    return Status(
+        Code::kCorrupt,
+        fmt::format("{} records or shortcuts are damaged or missing, and the list has the "
+                    "others. Look for damage by sparcl store verify, which repairs it "
+                    "with --copy. The first one is {}",
+                    count_, first_));
+  }
+
+ private:
+  Chain& chain_;
+  const std::function<void(const Damage&)>& damaged_;
+  std::uint64_t count_ = 0;
+  std::string first_;
+};
+
 }  // namespace
 
-Status list_versions(Chain& chain, const std::function<void(const ListedVersion&)>& visit) {
+Status list_versions(Chain& chain, const std::function<void(const ListedVersion&)>& visit,
+                     const std::function<void(const Damage&)>& damaged) {
   SPARCL_ASSIGN_OR_RETURN(const StoredRange range, range_of(chain));
   SPARCL_ASSIGN_OR_RETURN(Origins origins, shortcuts_of(chain));
+  Lister lister(chain, damaged);
   for (std::uint64_t number = range.first; number <= range.last; ++number) {
-    ListedVersion listed;
+    const std::uint64_t next = after_long_gap(range, number);
+    if (next != number) lister.note(commit_key(number), "it and later ones are missing");
+    number = next;
     Result<VersionRecord> record = chain.record(number);
     if (!record.ok()) {
       SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain.oldest());
-      if (oldest <= number) return record.status();
-      number = oldest - 1;  // it was removed meanwhile
+      if (oldest <= number)
+        SPARCL_RETURN_IF_ERROR(lister.pass_over(commit_key(number), record.status()));
+      else
+        number = oldest - 1;  // it was removed meanwhile
       continue;
     }
+    ListedVersion listed;
     listed.record = std::move(*record);
-    if (listed.record.anchor) listed.anchor_bytes = listed.record.anchor->bytes;
-    for (const std::uint64_t from : origins[number]) {
-      SPARCL_ASSIGN_OR_RETURN(const auto shortcut, chain.shortcut(number, from));
-      if (shortcut) (from == 0 ? listed.anchor_bytes : listed.skip_bytes) += shortcut->object.bytes;
-    }
+    SPARCL_RETURN_IF_ERROR(lister.add_sizes(origins[number], listed));
     visit(listed);
   }
-  return {};
+  return lister.status();
 }
 
 Result<std::uint64_t> copy_content(Chain& from, Chain& to, std::int64_t lease_s) {

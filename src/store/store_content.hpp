@@ -15,13 +15,15 @@ struct ListedVersion {
   std::uint64_t anchor_bytes = 0, skip_bytes = 0;  // of all skips to it
 };
 
-// All versions that are not being removed, in ascending order.
-Status list_versions(Chain& chain, const std::function<void(const ListedVersion&)>& visit);
-
 struct Damage {
   std::string location, what;
   bool is_repaired = false;
 };
+// All versions that are not being removed, in ascending order. damaged: may be empty. Corrupt: some
+// records or shortcuts are damaged or missing; the others were visited.
+Status list_versions(Chain& chain, const std::function<void(const ListedVersion&)>& visit,
+                     const std::function<void(const Damage&)>& damaged = {});
+
 struct VerifyReport {
   std::uint64_t versions = 0, objects = 0, bytes = 0;  // read
   std::uint64_t damaged = 0, repaired = 0;

@@ -22,6 +22,13 @@ std::uint64_t number_of(std::string_view digits) {
   return read.ec == std::errc() ? number : 0;
 }
 
+// Damage that is passed over, and the longest run of it.
+constexpr std::uint64_t kMaxPassedOver = 256;
+bool is_unreadable(const Status& status) {
+  return status.code() == Code::kCorrupt || status.code() == Code::kUnauthorized ||
+         status.code() == Code::kUnsupported;
+}
+
 }  // namespace
 
 std::string commit_key(std::uint64_t number) { return fmt::format("{}/{:020d}", kCommits, number); }
@@ -80,12 +87,17 @@ Result<std::optional<Shortcut>> Chain::shortcut(std::uint64_t number, std::uint6
 
 Result<std::uint64_t> Chain::oldest() const { return oldest_record(store_); }
 
-Result<std::optional<VersionRecord>> Chain::last_in_list() const {
+Result<std::uint64_t> Chain::last_listed() const {
   std::uint64_t last = 0;
   SPARCL_RETURN_IF_ERROR(store_.list(kCommits, [&](const ObjectInfo& each) {
     if (each.key == commit_key(number_in(each.key))) last = number_in(each.key);
     return true;
   }));
+  return last;
+}
+
+Result<std::optional<VersionRecord>> Chain::last_in_list() const {
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t last, last_listed());
   if (last == 0) return std::optional<VersionRecord>();
   return look(last);
 }
@@ -105,9 +117,44 @@ Result<std::optional<VersionRecord>> Chain::some_late_record() const {
   return last_in_list();
 }
 
+// Not many are looked at: a store that is damaged so much has to be repaired first.
+Result<std::optional<VersionRecord>> Chain::last_sound_upto(std::uint64_t number) const {
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t first, oldest());
+  for (std::uint64_t looks = 0; number >= first && looks < kMaxPassedOver; ++looks, --number) {
+    Result<std::optional<VersionRecord>> found = look(number);
+    if (found.ok() && *found) return found;
+    if (!found.ok() && !is_unreadable(found.status())) return found.status();
+  }
+  return std::optional<VersionRecord>();
+}
+
+// A reader that asks for the newest version never gets an earlier one in place of a damaged one.
+Result<std::optional<VersionRecord>> Chain::newest() {
+  Result<std::optional<VersionRecord>> found = remember_newest();
+  if (found.ok() || !is_unreadable(found.status())) return found;
+  std::string hint = ". Look for damage by sparcl store verify, which repairs it with --copy";
+  const Result<std::uint64_t> last = last_listed();
+  if (!last.ok()) return found;
+  const Result<std::optional<VersionRecord>> before = last_sound_upto(*last);
+  if (before.ok() && *before)
+    hint += fmt::format("; version {} is the newest one before it (--version {})",
+                        (*before)->version, (*before)->version);
+  return Status(found.status().code(), found.status().message() + hint, found.status().scope());
+}
+
+Result<std::optional<VersionRecord>> Chain::newest_for(std::uint64_t version) {
+  Result<std::optional<VersionRecord>> found = newest();
+  if (version == 0 || found.ok() || !is_unreadable(found.status())) return found;
+  if (newest_ && newest_->version >= version) return newest_;
+  SPARCL_ASSIGN_OR_RETURN(const std::uint64_t last, last_listed());
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> before, last_sound_upto(last));
+  if (before && before->version >= version) return before;
+  return found;
+}
+
 // A reader that follows asks twice: for the next record, and for the number that was noted, as the
 // next record may have been pruned meanwhile.
-Result<std::optional<VersionRecord>> Chain::newest() {
+Result<std::optional<VersionRecord>> Chain::remember_newest() {
   if (!newest_) {
     SPARCL_ASSIGN_OR_RETURN(newest_, some_late_record());
     if (newest_) SPARCL_RETURN_IF_ERROR(go_on());
@@ -160,24 +207,48 @@ Status Chain::go_on() {
                             location));
 }
 
+// The first record of [number, end) that can be read; number becomes its number. budget: so many
+// others may be passed over. why: the first of them.
+Result<std::optional<VersionRecord>> Chain::sound_from(std::uint64_t& number, std::uint64_t end,
+                                                       std::uint64_t& budget, Status& why) const {
+  why = {};
+  for (; number < end && budget > 0; ++number, --budget) {
+    Result<VersionRecord> found = record(number);
+    if (found.ok()) return std::optional(std::move(*found));
+    if (!is_unreadable(found.status())) return found.status();
+    if (why.ok()) why = found.status();
+  }
+  if (number < end && why.ok())
+    return Status(Code::kCorrupt, fmt::format("{}: too many records are missing or damaged",
+                                              store_.location_of(commit_key(number))));
+  return std::optional<VersionRecord>();
+}
+
 // Versions ascend with the numbers, most often by one.
 Result<std::optional<VersionRecord>> Chain::find(std::uint64_t version,
                                                  const VersionRecord& upto) const {
   if (version == upto.version) return std::optional(upto);
   if (version > upto.version) return std::optional<VersionRecord>();
   SPARCL_ASSIGN_OR_RETURN(std::uint64_t first, oldest());
-  std::uint64_t end = upto.number;
+  std::uint64_t end = upto.number, budget = kMaxPassedOver;
   std::uint64_t guess = upto.number - std::min(upto.version - version, upto.number);
+  Status unread;  // of records from `end` on, up to the first later version
   while (first < end) {
     const std::uint64_t at = guess >= first && guess < end ? guess : first + (end - first) / 2;
     guess = 0;
-    SPARCL_ASSIGN_OR_RETURN(VersionRecord record, this->record(at));
-    if (record.version == version) return std::optional(std::move(record));
-    if (record.version < version)
-      first = at + 1;
-    else
-      end = at;
+    std::uint64_t sound = at;
+    Status why;
+    SPARCL_ASSIGN_OR_RETURN(const std::optional<VersionRecord> record,
+                            sound_from(sound, end, budget, why));
+    if (record && record->version == version) return record;
+    if (record && record->version < version) {
+      first = sound + 1;
+      continue;
+    }
+    end = at;
+    if (record || unread.ok()) unread = why;
   }
+  if (!unread.ok()) return unread;
   return std::optional<VersionRecord>();
 }
 

@@ -43,7 +43,12 @@ class Chain {
   const ChainTrustRef& trust() const { return trust_; }
 
   // nullopt: nothing has been published. Remembers the record: the next call asks for later ones.
+  // Corrupt, Unauthorized: it is damaged, or not signed by trusted keys; the text names the newest
+  // version before it.
   Result<std::optional<VersionRecord>> newest();
+  // The same for a reader of this version (0: the newest). If later records are damaged, it is the
+  // last one that is not.
+  Result<std::optional<VersionRecord>> newest_for(std::uint64_t version);
   // The record after the remembered one, which is then remembered: one request in place of two. If
   // it is of an earlier version than this one: newest(). nullopt: there is none, or nothing is
   // remembered.
@@ -54,7 +59,8 @@ class Chain {
   }
   // The next newest() asks for all again.
   void forget() { newest_.reset(); }
-  // The record of a version up to this one; nullopt: there is none.
+  // The record of a version up to this one; nullopt: there is none. Records on the way that are
+  // damaged are passed over. Corrupt: the version's own may be one of them.
   Result<std::optional<VersionRecord>> find(std::uint64_t version, const VersionRecord& upto) const;
   // Corrupt: there is no such record, or it is none. Unauthorized, Mismatch: as ChainTrust says.
   Result<VersionRecord> record(std::uint64_t number) const;
@@ -77,8 +83,13 @@ class Chain {
 
  private:
   Status check_not_pruned(const VersionRecord& record) const;
+  Result<std::optional<VersionRecord>> remember_newest();
+  Result<std::optional<VersionRecord>> last_sound_upto(std::uint64_t number) const;
+  Result<std::optional<VersionRecord>> sound_from(std::uint64_t& number, std::uint64_t end,
+                                                  std::uint64_t& budget, Status& why) const;
   Status go_on();
   Result<std::optional<VersionRecord>> some_late_record() const;
+  Result<std::uint64_t> last_listed() const;
   Result<std::optional<VersionRecord>> last_in_list() const;
 
   ObjectStore& store_;

@@ -17,7 +17,7 @@ void RestoredVersion::note(std::span<const ChainStep> steps) {
 }
 
 Result<VersionRecord> VersionReader::find(std::uint64_t version) {
-  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> newest, chain_.newest());
+  SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> newest, chain_.newest_for(version));
   if (!newest) return Status(Code::kInvalidArgument, "the store is empty: publish a version first");
   if (version == 0) return std::move(*newest);
   SPARCL_ASSIGN_OR_RETURN(std::optional<VersionRecord> found, chain_.find(version, *newest));

@@ -41,6 +41,18 @@ std::string date_of(std::int64_t seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(seconds));
 }
 
+// What was found, as text and as JSON.
+struct Found {
+  std::string text = {};
+  Json list = Json::array();
+
+  void add(const store::Damage& each) {
+    const std::string line = shown(each.location + ": " + each.what);
+    text += (text.empty() ? "" : "; ") + line;
+    list.push_back({{"place", each.location}, {"what", each.what}});
+  }
+};
+
 Status list_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto chain, open_chain(options.url, Missing::kIsAnError));
   std::map<std::uint64_t, std::int64_t> times;  // of records, by their numbers
@@ -56,7 +68,8 @@ Status list_store(const StoreOptions& options, bool as_json) {
                         anchor, hash);
   };
   row("version", "written (UTC)", "delta", "skips", "anchor", "state hash");
-  SPARCL_RETURN_IF_ERROR(store::list_versions(chain->chain, [&](const store::ListedVersion& each) {
+  Found left;
+  const auto add_row = [&](const store::ListedVersion& each) {
     const store::VersionRecord& record = each.record;
     const std::uint64_t delta = record.delta ? record.delta->bytes : 0;
     const auto time = times.find(record.number);
@@ -72,25 +85,25 @@ Status list_store(const StoreOptions& options, bool as_json) {
     row(record.version, has_time ? date_of(time->second) : "-", bytes_or_dash(delta),
         bytes_or_dash(each.skip_bytes), bytes_or_dash(each.anchor_bytes),
         to_hex(record.target_hash));
-  }));
+  };
+  const Status listed = store::list_versions(chain->chain, add_row,
+                                             [&](const store::Damage& each) { left.add(each); });
+  if (listed.code() == Code::kCorrupt && !left.list.empty()) {
+    if (!as_json) SPARCL_RETURN_IF_ERROR(print(false, {}, text));
+    return with_members(
+        Status(Code::kCorrupt,
+               fmt::format("{} records or shortcuts are damaged or missing, and the list has the "
+                           "others. sparcl store verify URL --copy COPY repairs them: {}",
+                           left.list.size(), left.text)),
+        {{"versions", versions}, {"damaged", left.list}});
+  }
+  SPARCL_RETURN_IF_ERROR(listed);
   if (versions.empty()) SPARCL_RETURN_IF_ERROR(has_versions(chain->chain, options.url).status());
   return print(as_json, {{"versions", versions}},
                versions.empty() ? "the store is empty: no version was published at this address "
                                   "(folders of other programs are read by sparcl convert)\n"
                                 : text);
 }
-
-// What was found, as text and as JSON.
-struct Found {
-  std::string text = {};
-  Json list = Json::array();
-
-  void add(const store::Damage& each) {
-    const std::string line = shown(each.location + ": " + each.what);
-    text += (text.empty() ? "" : "; ") + line;
-    list.push_back({{"place", each.location}, {"what", each.what}});
-  }
-};
 
 // Remarks go to standard error: the result is the same with them.
 void tell_remarks(const store::VerifyReport& report, Found& repaired, Json& remarks) {

@@ -111,7 +111,8 @@ class StoreFollower {
  private:
   Status try_to_bring(std::uint64_t version, std::optional<Deadline> look_until) {
     chain_->objects->set_deadline(look_until);
-    const auto looked = followed_.newest(net::monotonic_seconds());
+    const auto looked = version == 0 ? followed_.newest(net::monotonic_seconds())
+                                     : chain_->chain.newest_for(version);
     chain_->objects->set_deadline(std::nullopt);
     if (!looked.ok()) return looked.status();
     const std::optional<store::VersionRecord>& newest = *looked;
