@@ -128,7 +128,8 @@ typedef struct {
 /** Receives a version while a call runs. `version` is valid until the callback returns. */
 typedef void (*sparclStoreListed_t)(const sparclStoreVersion_t* version, void* arg);
 
-/** Calls listed for all versions that the store has, in ascending order. */
+/** Calls listed for all versions that the store has, in ascending order.
+ * @retval sparclCorrupt some records are damaged or missing: listed got the other versions */
 SPARCL_API sparclResult_t sparclStoreList(sparclStore_t store, sparclStoreListed_t listed,
                                           void* arg);
 
@@ -141,7 +142,8 @@ typedef void (*sparclStoreDamaged_t)(const char* location, const char* what, int
  * @param copy another store, which sparclStoreCopy has written: its objects take the place of those
  *   that are damaged; may be NULL
  * @param damaged may be NULL
- * @retval sparclCorrupt something is damaged or missing, and was not repaired */
+ * @retval sparclCorrupt something is damaged or missing, and was not repaired
+ * @retval sparclMismatch the other store is not a copy of this one: nothing was written */
 SPARCL_API sparclResult_t sparclStoreVerify(sparclStore_t store, sparclStore_t copy,
                                             sparclStoreDamaged_t damaged, void* arg);
 

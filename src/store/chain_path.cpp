@@ -31,6 +31,10 @@ struct Path {
   }
 };
 
+std::string named(const HeldVersion& version) {
+  return fmt::format("version {} with the state {}", version.version, to_hex(version.hash));
+}
+
 Status too_far(const Chain& chain, const VersionRecord& target) {
   return Status(Code::kCorrupt,
                 fmt::format("{}: more than {} records lead to it from an anchor: run sparcl store "
@@ -94,19 +98,17 @@ Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion
       SPARCL_ASSIGN_OR_RETURN(record, chain.record(number));
     }
     if (record.target() != at || !record.delta)
-      return Status(
-          Code::kCorrupt,
-          fmt::format("{}: later objects lead on from version {}, and it is version {}",
-                      chain.store().location_of(commit_key(number)), at.version, record.version));
+      return Status(Code::kCorrupt, fmt::format("{}: later objects lead on from {}, and it is {}",
+                                                chain.store().location_of(commit_key(number)),
+                                                named(at), named(record.target())));
     path.add(chain, {number, number - 1, at, std::move(*record.delta)});
     at = record.base();
     --number;
   }
   if (at != base)
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: the objects to it lead on from version {}, not from {}",
-                              chain.store().location_of(commit_key(target.number)), at.version,
-                              base.version));
+    return Status(Code::kCorrupt, fmt::format("{}: the objects to it lead on from {}, not from {}",
+                                              chain.store().location_of(commit_key(target.number)),
+                                              named(at), named(base)));
   std::ranges::reverse(path.steps);
   return path;
 }

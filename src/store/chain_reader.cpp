@@ -116,8 +116,11 @@ Status apply_step(const Step& own, ObjectFetch& fetch, ReadCounts& counts) {
   return decoder.apply(fetch.bytes());
 }
 
+// The text may name the object itself.
 Status in_step(const Status& status, const ChainStep& step) {
-  return status.with_prefix(fmt::format("version {}, {}: ", step.target.version, step.object.key));
+  const bool names_it = status.message().find(step.object.key) != std::string::npos;
+  return status.with_prefix(
+      fmt::format("version {}, {}", step.target.version, names_it ? "" : step.object.key + ": "));
 }
 
 // The next object is read while one is decoded. held: of the arrays before it, and after it.
@@ -296,7 +299,7 @@ Status by_any_path(const Chain& chain, const VersionRecord& target, PathChoice c
     if (first.ok()) first = taken;
     if (tries == kMaxTries ||
         !choice.exclude(steps.ok() ? std::span(*steps) : std::span<const ChainStep>()))
-      return first;
+      return with_repair_hint(first);
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using model::HeldVersion;
 
-std::string named(const HeldVersion& version) {
+std::string words_of(const HeldVersion& version) {
   return fmt::format("version {} with the state {}", version.version, to_hex(version.hash));
 }
 
@@ -44,10 +44,10 @@ std::string fault_of_ends(const UpdateEnds& ends, const HeldVersion& target,
                           const HeldVersion& base) {
   const HeldVersion led{ends.target_version, ends.target_hash.value_or(target.hash)};
   if (led != target)
-    return fmt::format("its object leads to {}, and it says {}", named(led), named(target));
+    return fmt::format("its object leads to {}, and it says {}", words_of(led), words_of(target));
   if (ends.base_hash && *ends.base_hash != base.hash)
     return fmt::format("its object leads on from the state {}, and it says {}",
-                       to_hex(*ends.base_hash), named(base));
+                       to_hex(*ends.base_hash), words_of(base));
   return "";
 }
 
@@ -96,8 +96,8 @@ std::string fault_of(const VersionRecord& record, const std::optional<UpdateEnds
       return fault;
   }
   if (before.version && *before.version != record.base())
-    return fmt::format("it leads on from {}, and the record before it is {}", named(record.base()),
-                       named(*before.version));
+    return fmt::format("it leads on from {}, and the record before it is {}",
+                       words_of(record.base()), words_of(*before.version));
   if (std::string fault = fault_of_anchor(record, before); !fault.empty()) return fault;
   return fault_of_signatures(record);
 }
@@ -112,13 +112,14 @@ std::string fault_of(const Shortcut& shortcut, const std::optional<UpdateEnds>& 
   if (shortcut.index && shortcut.index->key != shortcut.object.key + kIndexSuffix)
     return fmt::format("it names {}, which is the index of another anchor", shortcut.index->key);
   if (target && *target != shortcut.target)
-    return fmt::format("it leads to {}, and its record is {}", named(shortcut.target),
-                       named(*target));
+    return fmt::format("it leads to {}, and its record is {}", words_of(shortcut.target),
+                       words_of(*target));
   if (is_anchor && shortcut.base != HeldVersion())
-    return fmt::format("it is an anchor, and says that it leads on from {}", named(shortcut.base));
+    return fmt::format("it is an anchor, and says that it leads on from {}",
+                       words_of(shortcut.base));
   if (base && *base != shortcut.base)
-    return fmt::format("it leads on from {}, and that record is {}", named(shortcut.base),
-                       named(*base));
+    return fmt::format("it leads on from {}, and that record is {}", words_of(shortcut.base),
+                       words_of(*base));
   if (ends) {
     if (std::string fault = fault_of_ends(*ends, shortcut.target, shortcut.base); !fault.empty())
       return fault;

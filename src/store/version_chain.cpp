@@ -39,6 +39,16 @@ std::string shortcut_key(std::uint64_t number, std::uint64_t from) {
 
 std::uint64_t number_in(std::string_view key) { return number_of(key.substr(key.rfind('/') + 1)); }
 
+Status with_repair_hint(const Status& status) {
+  constexpr const char* kCommand = "sparcl store verify";
+  if (status.code() != Code::kCorrupt || status.message().find(kCommand) != std::string::npos)
+    return status;
+  return Status(status.code(),
+                fmt::format("{}. Look for damage by {} URL, which repairs it with --copy COPY",
+                            status.message(), kCommand),
+                status.scope());
+}
+
 Result<std::optional<VersionRecord>> Chain::look(std::uint64_t number) const {
   std::optional<VersionRecord> found;
   const std::string key = commit_key(number);
@@ -132,14 +142,15 @@ Result<std::optional<VersionRecord>> Chain::last_sound_upto(std::uint64_t number
 Result<std::optional<VersionRecord>> Chain::newest() {
   Result<std::optional<VersionRecord>> found = remember_newest();
   if (found.ok() || !is_unreadable(found.status())) return found;
-  std::string hint = ". Look for damage by sparcl store verify, which repairs it with --copy";
+  std::string hint;
   const Result<std::uint64_t> last = last_listed();
   if (!last.ok()) return found;
   const Result<std::optional<VersionRecord>> before = last_sound_upto(*last);
   if (before.ok() && *before)
     hint += fmt::format("; version {} is the newest one before it (--version {})",
                         (*before)->version, (*before)->version);
-  return Status(found.status().code(), found.status().message() + hint, found.status().scope());
+  const Status hinted = with_repair_hint(found.status());
+  return Status(hinted.code(), hinted.message() + hint, hinted.scope());
 }
 
 Result<std::optional<VersionRecord>> Chain::newest_for(std::uint64_t version) {
@@ -248,7 +259,7 @@ Result<std::optional<VersionRecord>> Chain::find(std::uint64_t version,
     end = at;
     if (record || unread.ok()) unread = why;
   }
-  if (!unread.ok()) return unread;
+  if (!unread.ok()) return with_repair_hint(unread);
   return std::optional<VersionRecord>();
 }
 

@@ -31,6 +31,9 @@ std::uint64_t number_in(std::string_view key);
 // Stale: the record is another writer's.
 Status stopped(const VersionRecord& other);
 
+// Damage: says also what repairs it.
+Status with_repair_hint(const Status& status);
+
 // Its calls are for one thread at a time.
 class Chain {
  public:

@@ -13,6 +13,7 @@
 
 #include "src/store/compaction.hpp"
 #include "src/store/store_content.hpp"
+#include "src/store/version_reader.hpp"
 #include "tests/store/chain_support.hpp"
 
 namespace sparcl::store {
@@ -238,6 +239,88 @@ TEST_F(StoreRepair, DamageOfTheCopyIsNotTaken) {
   EXPECT_EQ(report->repaired, 0U) << told();
   EXPECT_THAT(told(), HasSubstr("the copy's record does not fit"));
   EXPECT_FALSE(fs::exists(at(commit_key(12))));
+}
+
+// What a reader gets by a version's number; 0: the newest.
+class ReadersOfADamagedStore : public StoreRepair {
+ protected:
+  Status restore(std::uint64_t version) {
+    const auto store = std::move(*DirectoryStore::open(folder / "store"));
+    Chain chain(*store);
+    Lease lease(*store);
+    VersionReader reader(chain, lease);
+    HeldTensors held(kSmall);
+    const auto restored = reader.restore(version, std::nullopt, state_of(held));
+    lease.release();
+    if (restored.ok()) EXPECT_EQ(held.hash(), restored->record.target_hash);
+    return restored.status();
+  }
+  void expect_readable(std::initializer_list<std::uint64_t> versions) {
+    for (const std::uint64_t version : versions) {
+      const Status status = restore(version);
+      EXPECT_TRUE(status.ok()) << version << ": " << status.message();
+    }
+  }
+  void expect_damaged(std::initializer_list<std::uint64_t> versions, const std::string& key) {
+    for (const std::uint64_t version : versions) {
+      const Status status = restore(version);
+      EXPECT_EQ(status.code(), Code::kCorrupt) << version;
+      EXPECT_THAT(status.message(), HasSubstr(key)) << version;
+      EXPECT_THAT(status.message(), HasSubstr("sparcl store verify")) << version;
+    }
+  }
+  std::size_t listed() {
+    const auto store = std::move(*DirectoryStore::open(folder / "store"));
+    Chain chain(*store);
+    std::size_t count = 0;
+    damage.clear();
+    const Status status = list_versions(
+        chain, [&](const ListedVersion&) { ++count; },
+        [&](const Damage& each) { damage.push_back(each); });
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_EQ(damage.size(), 1U) << told();
+    return count;
+  }
+};
+
+TEST_F(ReadersOfADamagedStore, ReadWhatDoesNotNeedADamagedRecord) {
+  damage_anew();
+  write_text(at(commit_key(20)), "");
+  expect_readable({1, 5, 16, 19});
+  expect_damaged({0, 20}, commit_key(20));
+  EXPECT_THAT(restore(0).message(), HasSubstr("version 19 is the newest one before it"));
+  EXPECT_EQ(listed(), 19U);
+  fs::remove(at(kNewest));
+  expect_readable({19});
+  expect_damaged({0}, commit_key(20));
+
+  damage_anew();
+  for (const std::uint64_t number : {11, 12}) write_text(at(commit_key(number)), "{}");
+  expect_readable({0, 5, 10, 16, 20});
+  expect_damaged({11, 12, 13}, "commits/");
+  write_text(at(commit_key(11)), whole[commit_key(11)]);
+  expect_readable({11});
+  expect_damaged({12, 15}, commit_key(12));
+  EXPECT_EQ(listed(), 19U);
+
+  damage_anew();  // its anchor does without it
+  write_text(at(commit_key(16)), "");
+  expect_readable({15, 17, 20});
+  expect_damaged({16}, commit_key(16));
+}
+
+TEST_F(ReadersOfADamagedStore, PassOverAnAnchorOfAnotherVersion) {
+  for (const char* field : {"version", "target_hash"}) {
+    damage_anew();
+    Json json = Json::parse(whole[shortcut_key(16, 0)]);
+    json[field] = json[field].is_number() ? Json(15) : changed(json[field]);
+    write_text(at(shortcut_key(16, 0)), json.dump());
+    expect_readable({16, 17, 20});
+  }
+  damage_anew();
+  write_text(at(shortcut_key(16, 0)), "");
+  expect_readable({16, 20});
+  EXPECT_EQ(listed(), 20U);
 }
 
 }  // namespace
