@@ -19,10 +19,11 @@ class BlocksInOrder final : public BlocksElsewhere {
   BlocksInOrder(const BlockMap& map, std::span<std::byte* const> held,
                 const kernels::KernelSet& kernels);
 
-  // Blocks below `end` are held from now on.
+  // Blocks below `end` are held from now on, in arrays that begin here.
   void set_end(std::uint64_t end) { end_ = end; }
-  // Where the entry begins that waits for its blocks: all blocks before are written. Without one:
-  // `end`.
+  void move_to(std::span<std::byte* const> held) { input_.held.assign(held.begin(), held.end()); }
+  // Where the entry begins that waits for its blocks: all that are held before it are written.
+  // Without one: `end`.
   std::uint64_t waiting_begin() const { return waiting_ ? waiting_->first : end_; }
   std::uint64_t waiting_end() const { return waiting_ ? waiting_->last : end_; }
   bool is_waiting() const { return waiting_.has_value(); }

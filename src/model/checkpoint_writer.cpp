@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kWriteBytes = std::uint64_t{64}
                                       << 20;  // between two looks at the progress, heuristic
-constexpr std::uint64_t kFedBytes = std::uint64_t{4} << 20;  // of a feed: they stay in the caches
+constexpr std::uint64_t kFedBytes = std::uint64_t{512} << 10;  // of a feed: they stay in the caches
 
 // The tensors of all files, in their order.
 struct Contents {

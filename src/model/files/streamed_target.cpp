@@ -1,9 +1,11 @@
 #include "src/model/files/streamed_target.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
 
 #include "src/codec/state_hash.hpp"
 #include "src/model/model_hash.hpp"
@@ -12,29 +14,17 @@
 namespace sparcl::model {
 namespace {
 
-constexpr std::uint64_t kLoadBlocks = 32;  // 4 MiB of 16 bits: stays in the caches
-constexpr std::uint64_t kHugePage = std::uint64_t{2} << 20;
-constexpr std::uint64_t kReleaseBytes = 4 * kHugePage;
+constexpr std::uint64_t kLoadBlocks = 4;                        // 512 KiB of 16 bits
+constexpr std::uint64_t kBufferBytes = std::uint64_t{2} << 20;  // at first: in the caches
 
-// With room to begin at a huge page, where also an empty tensor has an address.
-std::uint64_t bytes_of_tensors(const Checkpoint& base) {
-  std::uint64_t bytes = 2 * kHugePage;
-  for (std::size_t i = 0; i < base.schema().size(); ++i) bytes += base.byte_count(i);
-  return bytes;
-}
-
-std::byte* at_huge_page(std::byte* memory) {
-  const std::uint64_t past = reinterpret_cast<std::uintptr_t>(memory) % kHugePage;
-  return memory + (past == 0 ? 0 : kHugePage - past);
-}
-
-std::vector<std::byte*> places_in(std::byte* memory, const Checkpoint& base) {
-  std::vector<std::byte*> places;
+std::vector<std::uint64_t> offsets_of(const Checkpoint& base) {
+  std::vector<std::uint64_t> offsets;
+  std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < base.schema().size(); ++i) {
-    places.push_back(memory);
-    memory += base.byte_count(i);
+    offsets.push_back(bytes);
+    bytes += base.byte_count(i);
   }
-  return places;
+  return offsets;
 }
 
 }  // namespace
@@ -43,25 +33,21 @@ Result<std::unique_ptr<StreamedTarget>> StreamedTarget::create(const Checkpoint&
                                                                const Delta& delta,
                                                                const DeltaSummary& summary) {
   SPARCL_ASSIGN_OR_RETURN(const kernels::KernelSet* const kernels, chosen_kernels());
-  SPARCL_ASSIGN_OR_RETURN(ZeroMemory memory,
-                          ZeroMemory::reserve(bytes_of_tensors(base), "the tensors"));
-  (void)::madvise(memory.data(), bytes_of_tensors(base), MADV_HUGEPAGE);
-  return std::unique_ptr<StreamedTarget>(
-      new StreamedTarget(base, delta, summary, *kernels, std::move(memory)));
+  std::unique_ptr<StreamedTarget> made(new StreamedTarget(base, delta, summary, *kernels));
+  SPARCL_RETURN_IF_ERROR(made->make_room(kBufferBytes));
+  return made;
 }
 
 StreamedTarget::StreamedTarget(const Checkpoint& base, const Delta& delta,
-                               const DeltaSummary& summary, const kernels::KernelSet& kernels,
-                               ZeroMemory memory)
+                               const DeltaSummary& summary, const kernels::KernelSet& kernels)
     : base_(base),
       delta_(delta),
       summary_(summary),
       kernels_(kernels),
       map_(make_block_map(base.schema())),
-      memory_(std::move(memory)),
-      begin_(at_huge_page(memory_.data())),
-      held_(places_in(begin_, base)),
-      read_(held_.begin(), held_.end()),
+      offsets_(offsets_of(base)),
+      held_(offsets_.size()),
+      read_(offsets_.size()),
       blocks_(map_, held_, kernels),
       decoder_(map_, held_, codec::Verify::kOff, schema_hash(base.schema()), kernels),
       base_hash_(schema_hash(base.schema())),
@@ -71,19 +57,47 @@ StreamedTarget::StreamedTarget(const Checkpoint& base, const Delta& delta,
       [this](std::uint32_t tensor) { return in_quotes(base_.schema()[tensor].name); });
 }
 
+// For the bytes up to `end`: those that are written make room.
+Status StreamedTarget::make_room(std::uint64_t end) {
+  if (end - begin_ <= buffer_bytes_) return {};
+  const std::uint64_t kept = loaded_bytes_ - written_bytes_;
+  const std::byte* const from = buffer_ ? buffer_->data() + (written_bytes_ - begin_) : nullptr;
+  if (end - written_bytes_ > buffer_bytes_) {
+    const std::uint64_t bytes = std::max(2 * buffer_bytes_, end - written_bytes_);
+    SPARCL_ASSIGN_OR_RETURN(ZeroMemory larger, ZeroMemory::allocate(bytes, "tensors"));
+    if (kept > 0) std::memcpy(larger.data(), from, kept);
+    buffer_.emplace(std::move(larger));
+    buffer_bytes_ = bytes;
+  } else if (kept > 0) {
+    std::memmove(buffer_->data(), from, kept);
+  }
+  begin_ = written_bytes_;
+  place_tensors();
+  return {};
+}
+
+// Addresses outside the buffer are not used.
+void StreamedTarget::place_tensors() {
+  const auto buffer = reinterpret_cast<std::uintptr_t>(buffer_->data());
+  for (std::size_t i = 0; i < held_.size(); ++i)
+    held_[i] = reinterpret_cast<std::byte*>(buffer + offsets_[i] - begin_);
+  std::ranges::copy(held_, read_.begin());
+  blocks_.move_to(held_);
+}
+
 // Reads blocks of the base.
 Status StreamedTarget::load(std::uint64_t end) {
   end = std::min(end, map_.block_count());
   for (std::uint64_t block = loaded_; block < end; ++block) {
     const std::size_t width = element_bytes(map_.block(block, pieces_));
     for (const codec::Piece& piece : pieces_) {
-      const std::uint64_t at = piece.first * width;
-      SPARCL_RETURN_IF_ERROR(
-          base_.read(piece.array, at, {held_[piece.array] + at, piece.count * width}));
+      const std::uint64_t at = piece.first * width, bytes = piece.count * width;
+      SPARCL_RETURN_IF_ERROR(make_room(offsets_[piece.array] + at + bytes));
+      SPARCL_RETURN_IF_ERROR(base_.read(piece.array, at, {held_[piece.array] + at, bytes}));
+      loaded_bytes_ = offsets_[piece.array] + at + bytes;
     }
   }
-  const codec::ArrayInput arrays{read_, nullptr};
-  base_hash_ = base_hash_ + codec::blocks_hash(map_, arrays, loaded_, end, kernels_);
+  base_hash_ = base_hash_ + codec::blocks_hash(map_, arrays(), loaded_, end, kernels_);
   loaded_ = end;
   blocks_.set_end(end);
   return {};
@@ -95,9 +109,8 @@ Status StreamedTarget::decode() {
   do {
     SPARCL_RETURN_IF_ERROR(decoder_.advance(delta_.staging, delta_.bytes, kLoadBlocks, more));
   } while (more && !blocks_.is_waiting());
-  const std::uint64_t end = blocks_.waiting_begin();
-  const codec::ArrayInput arrays{read_, nullptr};
-  target_hash_ = target_hash_ + codec::blocks_hash(map_, arrays, final_, end, kernels_);
+  const std::uint64_t end = std::min(loaded_, blocks_.waiting_begin());
+  target_hash_ = target_hash_ + codec::blocks_hash(map_, arrays(), final_, end, kernels_);
   final_ = end;
   return {};
 }
@@ -116,13 +129,8 @@ Status StreamedTarget::need(std::size_t tensor, std::uint64_t end) {
   return {};
 }
 
-// Whole huge pages.
 void StreamedTarget::release(std::size_t tensor, std::uint64_t end) {
-  const std::uint64_t until = static_cast<std::uint64_t>(held_[tensor] - begin_) + end;
-  const std::uint64_t whole = until / kHugePage * kHugePage;
-  if (whole < released_ + kReleaseBytes) return;
-  (void)::madvise(begin_ + released_, whole - released_, MADV_DONTNEED);
-  released_ = whole;
+  written_bytes_ = offsets_[tensor] + end;
 }
 
 Status StreamedTarget::finish() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class StreamedTarget final : public TensorFeed {
   static Result<std::unique_ptr<StreamedTarget>> create(const Checkpoint& base, const Delta& delta,
                                                         const DeltaSummary& summary);
 
-  // Addresses of the tensors, whose bytes are there between need() and release().
+  // Where the tensors begin. Bytes are there from need() on until they are released, and may move
+  // in need().
   std::span<const std::byte* const> tensors() const { return read_; }
   Status need(std::size_t tensor, std::uint64_t end) override;
   void release(std::size_t tensor, std::uint64_t end) override;
@@ -35,25 +37,29 @@ class StreamedTarget final : public TensorFeed {
 
  private:
   StreamedTarget(const Checkpoint& base, const Delta& delta, const DeltaSummary& summary,
-                 const kernels::KernelSet& kernels, ZeroMemory memory);
+                 const kernels::KernelSet& kernels);
   Status load(std::uint64_t end);
+  Status make_room(std::uint64_t end);
+  void place_tensors();
   Status decode();
   Status load_and_decode();
+  codec::ArrayInput arrays() const { return {read_, nullptr}; }
 
   const Checkpoint& base_;
   const Delta& delta_;
   const DeltaSummary& summary_;
   const kernels::KernelSet& kernels_;
   codec::BlockMap map_;
-  ZeroMemory memory_;
-  std::byte* begin_;  // of all tensors, end to end: a huge page in memory_
-  std::vector<std::byte*> held_;
+  // Of all tensors, end to end, the bytes [begin_, loaded_bytes_) are in the buffer.
+  std::vector<std::uint64_t> offsets_;  // of tensors
+  std::optional<ZeroMemory> buffer_;
+  std::uint64_t buffer_bytes_ = 0, begin_ = 0, loaded_bytes_ = 0, written_bytes_ = 0;
+  std::vector<std::byte*> held_;        // where tensors would begin if all of them were there
   std::vector<const std::byte*> read_;  // the same
   codec::BlocksInOrder blocks_;
   codec::UpdateDecoder decoder_;
   std::vector<codec::Piece> pieces_;
   std::uint64_t loaded_ = 0, final_ = 0;  // blocks below were read; are the target's
-  std::uint64_t released_ = 0;            // bytes from begin_ on
   Hash128 base_hash_, target_hash_;
 };
 
