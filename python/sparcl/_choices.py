@@ -8,6 +8,8 @@ import operator
 import os
 from typing import Any, Literal, Optional, Union
 
+import numpy as np
+
 from ._errors import InvalidArgumentError
 
 #: A path of the file system.
@@ -63,16 +65,16 @@ def toggle(value: Optional[bool], argument: str) -> int:
     """None is the library's default."""
     if value is None:
         return 0
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return 1 if value else 2
     raise InvalidArgumentError(f"{argument} is {value!r}: it is True, False or None")
 
 
 def flag(value: Any, argument: str) -> bool:
     """True or False; names the argument if it is neither."""
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{argument} is {value!r}: it is True or False")
-    return value
+    return bool(value)
 
 
 def path_of(path: Any, argument: str) -> str:

@@ -24,7 +24,23 @@ _PROPERTIES = {"last_report", "stats", "version", "address"}
 _OPTIONS = {
     "state_path": "epoch_file", "max_age_s": "max_age", "store_patience_ms": "store_patience",
 }  # fmt: skip
-_PATHS = "key|secret|certificates|trust|record|witness|contributors|folder"
+_PATHS = "key|secret|certificates|trust|record|witness|contributors"
+_OWN = (
+    "activation adds adopt algorithm anchor_every beta2 chain clip_l2 clip_median commit count "
+    "deadline_s delay determinism device_kernels double_buffer epsilon from_store grid insecure "
+    "keep keep_versions late_factor lease_seconds lease_s listen max_age_s mean mode model_id "
+    "momentum non_finite number only outer outside parent peer_bytes publish queue quorum relay "
+    "residual reuse_threshold round rounding seed select shared_memory side_files single_writer "
+    "store store_patience_ms threads threshold timeout_s trust_threshold values verify weight wire"
+).split()
+# A word by itself: no part of a path, a name in quotes, or a file's name.
+_ALONE, _ENDS = r"(?<![\w/.\-'\"])", r"(?![\w/\-'\"]|\.\w)"
+_OPTION = re.compile(
+    rf"{_ALONE}options\.(?:selection->)?((?:{_PATHS}|state)_path|{'|'.join(_OWN)}){_ENDS}"
+)
+_PATH = re.compile(rf"{_ALONE}({_PATHS})_path{_ENDS}")
+_NULL = re.compile(rf"{_ALONE}NULL{_ENDS}")
+_CALL = re.compile(rf"{_ALONE}sparcl[A-Z][A-Za-z]*{_ENDS}")
 
 
 def python_name(name: str) -> str:
@@ -47,12 +63,8 @@ def python_name(name: str) -> str:
 
 def in_python(text: str) -> str:
     """A text of the C library with the names of calls and options that this package has."""
-    text = re.sub(r"\boptions\.(selection->)?(\w+)", _option, text)
-    text = re.sub(rf"\b({_PATHS})_path\b", r"\1", text)
-    text = re.sub(r"\bNULL\b", "None", text)
-    text = re.sub(r"\bsparcl[A-Z][A-Za-z]*(?![A-Za-z_])", lambda found: python_name(found[0]), text)
+    text = _OPTION.sub(lambda found: _OPTIONS.get(found[1], found[1]), text)
+    text = _PATH.sub(r"\1", text)
+    text = _NULL.sub("None", text)
+    text = _CALL.sub(lambda found: python_name(found[0]), text)
     return re.sub(r"^((?:\w+\.)?\w+)\(\): ", r"\1: ", text)
-
-
-def _option(found: re.Match[str]) -> str:
-    return _OPTIONS.get(found[2], found[2])

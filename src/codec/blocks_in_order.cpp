@@ -4,7 +4,7 @@ namespace sparcl::codec {
 
 BlocksInOrder::BlocksInOrder(const BlockMap& map, std::span<std::byte* const> held,
                              const kernels::KernelSet& kernels)
-    : input_{map, {held.begin(), held.end()}, Verify::kOff, kernels, {}, {}},
+    : input_{map, {held.begin(), held.end()}, Verify::kTouched, kernels, {}, {}},
       decoder_(input_, Writing::kStaged) {}
 
 Result<bool> BlocksInOrder::check(const Staging& staging, const BlockEntry& entry) {

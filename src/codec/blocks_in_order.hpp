@@ -11,9 +11,9 @@
 
 namespace sparcl::codec {
 
-// Takes each entry once its blocks are held, and writes it at once. The base is not checked: the
-// owner compares the hashes of the whole base and of the whole result. After an error the arrays
-// hold anything. For a decoder with Verify::kOff.
+// Takes each entry once its blocks are held, and writes it at once. A wrong base is found with the
+// first chunk that tells; the owner compares the hashes of the whole base and of the whole result.
+// After an error the arrays hold anything. For a decoder with Verify::kTouched.
 class BlocksInOrder final : public BlocksElsewhere {
  public:
   BlocksInOrder(const BlockMap& map, std::span<std::byte* const> held,
@@ -29,7 +29,7 @@ class BlocksInOrder final : public BlocksElsewhere {
   bool is_waiting() const { return waiting_.has_value(); }
 
   void add_table(const ClassTable& table) override { input_.tables.push_back(table); }
-  void hash_fresh() override {}
+  void hash_fresh() override { decoder_.hash_fresh(); }
   Result<bool> check(const Staging& staging, const BlockEntry& entry) override;
   Result<bool> flush(const Staging&) override { return true; }
   BlockFindings take_findings() override { return decoder_.take_findings(); }

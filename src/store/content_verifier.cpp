@@ -165,8 +165,9 @@ Status ContentVerifier::check_own_record(const VersionRecord& own,
                                          const std::optional<VersionRecord>& other) {
   const std::string key = commit_key(own.number);
   SPARCL_ASSIGN_OR_RETURN(Judged judged, judge(own, false));
-  const bool differs = other && !is_same(*other, own);
-  if (differs) {
+  const bool differs = other && (!is_same(*other, own) || (*other != own && !judged.is_sound()));
+  SPARCL_ASSIGN_OR_RETURN(const bool is_right, copy_has_objects(judged));
+  if (differs && !is_right) {
     SPARCL_ASSIGN_OR_RETURN(const Judged others, judge(*other, true));
     SPARCL_ASSIGN_OR_RETURN(const bool is_refused, next_refuses(*other));
     const bool fits = others.is_sound() && !is_refused;
@@ -189,6 +190,16 @@ Status ContentVerifier::check_own_record(const VersionRecord& own,
   if (!judged.fault.empty()) note(key, judged.fault, false);
   accept(own, judged);
   return {};
+}
+
+// Nothing is wrong with the record itself, and what it names is damaged here and sound in the copy.
+Result<bool> ContentVerifier::copy_has_objects(const Judged& judged) {
+  if (!judged.fault.empty() || judged.bad.empty() || copy_checks_ == nullptr) return false;
+  for (const auto& [named, status] : judged.bad) {
+    SPARCL_ASSIGN_OR_RETURN(const ObjectVerdict other, copy_checks_->check(named));
+    if (!other.status.ok()) return false;
+  }
+  return true;
 }
 
 void ContentVerifier::accept(const VersionRecord& record, const Judged& judged) {
@@ -246,7 +257,8 @@ Status ContentVerifier::check_own_shortcut(const Shortcut& own,
                                            const std::optional<Shortcut>& other) {
   const std::string key = shortcut_key(own.number, own.from);
   SPARCL_ASSIGN_OR_RETURN(Judged judged, judge(own, false));
-  if (!judged.is_sound() && other && *other != own) {
+  SPARCL_ASSIGN_OR_RETURN(const bool is_right, copy_has_objects(judged));
+  if (!judged.is_sound() && !is_right && other && *other != own) {
     SPARCL_ASSIGN_OR_RETURN(const Judged others, judge(*other, true));
     if (others.is_sound()) {
       SPARCL_RETURN_IF_ERROR(bring(others));
@@ -309,6 +321,7 @@ BeforeRecord ContentVerifier::before(const VersionRecord& record) const {
   BeforeRecord before{.first = first_, .newest_anchor = before_anchor_};
   if (before_number_ + 1 == record.number) before.version = before_version_;
   before.has_anchor = has_anchor(record.newest_anchor);
+  if (last_record_ && last_record_->number < record.number) before.record = &*last_record_;
   return before;
 }
 

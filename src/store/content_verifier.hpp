@@ -45,6 +45,7 @@ class ContentVerifier {
 
   Status check_version(std::uint64_t number);
   Status check_record(std::uint64_t number);
+  Result<bool> copy_has_objects(const Judged& judged);
   Status check_own_record(const VersionRecord& own, const std::optional<VersionRecord>& other);
   Status take_missing_record(const VersionRecord& other, const std::string& why);
   void accept(const VersionRecord& record, const Judged& judged);

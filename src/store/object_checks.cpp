@@ -1,13 +1,14 @@
 #include "src/store/object_checks.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace sparcl::store {
 
 Result<ObjectVerdict> ObjectChecks::check(const NamedObject& named) {
   Verdicts& known = of_kind(named.kind);
-  const auto seen = std::ranges::find(known, named.object, &Verdicts::value_type::first);
-  if (seen != known.end()) return seen->second;
+  const auto [begin, end] = known.equal_range(named.object.key);
+  for (auto each = begin; each != end; ++each)
+    if (each->second.first == named.object) return each->second.second;
   ObjectVerdict verdict;
   ++objects_;
   if (named.kind == ObjectKind::kUpdate) {
@@ -19,19 +20,20 @@ Result<ObjectVerdict> ObjectChecks::check(const NamedObject& named) {
   }
   if (!verdict.status.ok() && !is_damage(verdict.status)) return verdict.status;
   if (verdict.status.ok()) bytes_ += named.object.bytes;
-  known.emplace_back(named.object, verdict);
+  known.emplace(named.object.key, std::pair(named.object, verdict));
   return verdict;
 }
 
 void ObjectChecks::note_replaced(const NamedObject& named, const ObjectVerdict& verdict) {
   Verdicts& known = of_kind(named.kind);
-  std::erase_if(known, [&](const auto& each) { return each.first.key == named.object.key; });
-  known.emplace_back(named.object, verdict);
+  known.erase(named.object.key);
+  known.emplace(named.object.key, std::pair(named.object, verdict));
 }
 
 const StoredObject* ObjectChecks::sound_shared(const std::string& key) const {
-  for (const auto& [object, verdict] : shared_)
-    if (object.key == key && verdict.status.ok()) return &object;
+  const auto [begin, end] = shared_.equal_range(key);
+  for (auto each = begin; each != end; ++each)
+    if (each->second.second.status.ok()) return &each->second.first;
   return nullptr;
 }
 

@@ -3,8 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "src/store/stored_update.hpp"
 
@@ -47,11 +47,11 @@ class ObjectChecks {
   std::uint64_t bytes() const { return bytes_; }  // of sound ones
 
  private:
-  using Verdicts = std::vector<std::pair<StoredObject, ObjectVerdict>>;
+  using Verdicts = std::unordered_multimap<std::string, std::pair<StoredObject, ObjectVerdict>>;
   Verdicts& of_kind(ObjectKind kind) { return kind == ObjectKind::kShared ? shared_ : verdicts_; }
 
   ObjectStore& store_;
-  Verdicts verdicts_, shared_;
+  Verdicts verdicts_, shared_;  // by key
   std::uint64_t objects_ = 0, bytes_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -70,6 +71,20 @@ std::string fault_of_anchor(const VersionRecord& record, const BeforeRecord& bef
   return fmt::format("it names the anchor of record {}, which has none", record.newest_anchor);
 }
 
+// A writer goes on with the model of the record before, and with one of its keys.
+std::string fault_of_writer(const VersionRecord& record, const VersionRecord& before) {
+  if (record.model_id != before.model_id)
+    return fmt::format("it is of the model '{}', and the record before it of '{}'", record.model_id,
+                       before.model_id);
+  if (before.signatures.empty()) return "";
+  if (record.signatures.empty()) return "it is not signed, and the record before it is";
+  for (const trust::KeySignature& each : record.signatures)
+    if (std::ranges::find(before.signatures, each.key, &trust::KeySignature::key) !=
+        before.signatures.end())
+      return "";
+  return "it is signed by none of the keys that signed the record before it";
+}
+
 std::string first_difference(const std::string& one, const std::string& other) {
   const auto first = nlohmann::json::parse(one), second = nlohmann::json::parse(other);
   for (const auto& [name, value] : first.items())
@@ -88,6 +103,10 @@ std::string fault_of(const VersionRecord& record, const std::optional<UpdateEnds
   if (record.description) {
     if (std::string fault = fault_of_content_key(*record.description); !fault.empty()) return fault;
   }
+  if (record.anchor_index &&
+      (!record.anchor || record.anchor_index->key != record.anchor->key + kIndexSuffix))
+    return fmt::format("it names {}, which is not the index of its anchor",
+                       record.anchor_index->key);
   if (record.number == 1 && record.base() != HeldVersion())
     return fmt::format("it is the first record, and says that it leads on from version {}",
                        record.base_version);
@@ -99,6 +118,9 @@ std::string fault_of(const VersionRecord& record, const std::optional<UpdateEnds
     return fmt::format("it leads on from {}, and the record before it is {}",
                        words_of(record.base()), words_of(*before.version));
   if (std::string fault = fault_of_anchor(record, before); !fault.empty()) return fault;
+  if (before.record != nullptr) {
+    if (std::string fault = fault_of_writer(record, *before.record); !fault.empty()) return fault;
+  }
   return fault_of_signatures(record);
 }
 

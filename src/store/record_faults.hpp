@@ -15,6 +15,7 @@ struct BeforeRecord {
   std::uint64_t first = 1;                         // the first record that is not being removed
   std::optional<model::HeldVersion> version = {};  // of the record before it
   std::uint64_t newest_anchor = 0;                 // that the record before it names; 0: unknown
+  const VersionRecord* record = nullptr;           // the last one before it that was taken
   bool has_anchor = true;  // the one that the record itself names is there, or was
 };
 

@@ -28,7 +28,7 @@ Result<StoredRange> range_under_lease(const Chain& chain, std::int64_t lease_s,
 }
 
 std::uint64_t after_long_gap(const StoredRange& range, std::uint64_t number) {
-  constexpr std::uint64_t kMaxNamed = 1000;
+  constexpr std::uint64_t kMaxNamed = 32;
   const auto next = std::ranges::lower_bound(range.listed, number);
   return next == range.listed.end() || *next - number <= kMaxNamed ? number : *next;
 }

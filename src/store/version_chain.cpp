@@ -142,15 +142,19 @@ Result<std::optional<VersionRecord>> Chain::last_sound_upto(std::uint64_t number
 Result<std::optional<VersionRecord>> Chain::newest() {
   Result<std::optional<VersionRecord>> found = remember_newest();
   if (found.ok() || !is_unreadable(found.status())) return found;
-  std::string hint;
-  const Result<std::uint64_t> last = last_listed();
-  if (!last.ok()) return found;
-  const Result<std::optional<VersionRecord>> before = last_sound_upto(*last);
-  if (before.ok() && *before)
-    hint += fmt::format("; version {} is the newest one before it (--version {})",
-                        (*before)->version, (*before)->version);
   const Status hinted = with_repair_hint(found.status());
-  return Status(hinted.code(), hinted.message() + hint, hinted.scope());
+  // Once for each damage: a reader that follows asks again and again, and this lists the store.
+  if (hinted_message_ != hinted.message()) {
+    const Result<std::uint64_t> last = last_listed();
+    if (!last.ok()) return found;
+    const Result<std::optional<VersionRecord>> before = last_sound_upto(*last);
+    hint_.clear();
+    if (before.ok() && *before)
+      hint_ = fmt::format("; version {} is the newest one before it (--version {})",
+                          (*before)->version, (*before)->version);
+    hinted_message_ = hinted.message();
+  }
+  return Status(hinted.code(), hinted.message() + hint_, hinted.scope());
 }
 
 Result<std::optional<VersionRecord>> Chain::newest_for(std::uint64_t version) {

@@ -97,6 +97,7 @@ class Chain {
 
   ObjectStore& store_;
   ChainTrustRef trust_;
+  std::string hinted_message_, hint_;  // of newest()
   std::optional<VersionRecord> newest_;
 };
 

@@ -246,3 +246,5 @@ def test_texts_of_the_library_have_the_package_s_names():
     assert in_python("sparclStateDestroy: x (options.secret_path, max_age_s); end it by sparclCommShrink, or NULL") == (
         "State.close: x (secret, max_age_s); end it by Comm.shrink(), or None"
     )
+    for path in ("/data/options.safetensors", "/runs/key_path/a", "/x/NULL/sparclTest/b", "options.mode.bin", "'NULL'"):
+        assert in_python(f"sparclFileHash: {path}: cannot be opened") == f"sparcl.hash: {path}: cannot be opened"

@@ -25,8 +25,10 @@ Status FollowedChain::begun_anew(const store::VersionRecord& other) const {
 }
 
 Status FollowedChain::check_last_is_there(bool has_others) const {
-  SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> there,
-                          chain_.look(last_->number));
+  const Result<std::optional<store::VersionRecord>> looked = chain_.look(last_->number);
+  if (looked.status().code() == Code::kCorrupt) return {};  // nobody needs it any more
+  if (!looked.ok()) return looked.status();
+  const std::optional<store::VersionRecord>& there = *looked;
   if (there) return *there == *last_ ? Status() : begun_anew(*there);
   SPARCL_ASSIGN_OR_RETURN(const std::uint64_t oldest, chain_.oldest());
   if (oldest > last_->number) return {};

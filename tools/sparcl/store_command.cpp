@@ -38,6 +38,8 @@ struct StoreOptions {
 std::string bytes_or_dash(std::uint64_t bytes) { return bytes > 0 ? human_bytes(bytes) : "-"; }
 
 std::string date_of(std::int64_t seconds) {
+  constexpr std::int64_t kEnd = 253402300800;  // of the year 9999
+  if (seconds < 0 || seconds >= kEnd) return "-";
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(seconds));
 }
 
@@ -225,12 +227,14 @@ Status compact_store(const StoreOptions& options, bool as_json) {
 
 Status copy_store(const StoreOptions& options, bool as_json) {
   SPARCL_ASSIGN_OR_RETURN(const auto from, open_chain(options.url, Missing::kIsAnError));
-  SPARCL_RETURN_IF_ERROR(check_has_versions(from->chain, options.url, "copied"));
+  const Status found = check_has_versions(from->chain, options.url, "copied");
+  if (!found.ok() && found.code() != Code::kCorrupt) return found;  // else what is left is copied
   SPARCL_ASSIGN_OR_RETURN(const auto to, open_chain(options.other, Missing::kIsMade));
   from->objects->show("copy");
   const auto copied = store::copy_content(from->chain, to->chain);
   from->objects->hide();
   if (!copied.ok()) return copied.status();
+  if (*copied == 0 && !found.ok()) return found;
   const std::uint64_t objects = to->objects->put_objects(), bytes = to->objects->put_bytes();
   return print(
       as_json, {{"versions", *copied}, {"objects", objects}, {"bytes", bytes}},

@@ -172,21 +172,29 @@ Status VersionPublisher::read(const std::string& path) {
   return {};
 }
 
-Result<std::size_t> VersionPublisher::count_stored(std::span<const std::string> paths) {
-  const std::optional<Hash128> newest = store_ != nullptr ? store_->first_hash() : std::nullopt;
-  if (!newest || listener_ || is_by_name_) return 0;
+Result<bool> VersionPublisher::is_stored(const std::string& path, std::uint64_t places_before) {
   std::error_code error;
-  for (std::size_t count = paths.size(); count > 0; --count) {
-    const std::string& path = paths[count - 1];
-    if (std::filesystem::is_directory(path, error) && find_version_folder(path)) return 0;
-    SPARCL_RETURN_IF_ERROR(read_whole(path, path));
-    if (memory_->view().hash() != *newest) continue;
-    print_note(fmt::format("the store has {} as its newest version, {}: {} passed over",
-                           shown(path), store_->first_version(),
-                           count == 1 ? "it is" : "it and the files before it are"));
-    return count;
+  if (std::filesystem::is_directory(path, error) && find_version_folder(path)) return false;
+  SPARCL_RETURN_IF_ERROR(read_whole(path, path));
+  return store_->has_state(places_before, memory_->view().hash());
+}
+
+Result<std::size_t> VersionPublisher::count_stored(std::span<const std::string> paths) {
+  if (store_ == nullptr || store_->first_version() == 0 || listener_ || is_by_name_) return 0;
+  std::size_t count = paths.size();
+  for (; count > 0; --count) {
+    SPARCL_ASSIGN_OR_RETURN(const bool is_newest, is_stored(paths[count - 1], 0));
+    if (is_newest) break;
   }
-  return 0;
+  for (std::size_t before = 1; before < count; ++before) {
+    SPARCL_ASSIGN_OR_RETURN(const bool is_there, is_stored(paths[count - 1 - before], before));
+    if (!is_there) return 0;
+  }
+  if (count > 0)
+    print_note(fmt::format("the store has {} as its newest version, {}: {} passed over",
+                           shown(paths[count - 1]), store_->first_version(),
+                           count == 1 ? "it is" : "it and the files before it are"));
+  return count;
 }
 
 bool VersionPublisher::has_published_what_was_read() const {

@@ -55,8 +55,8 @@ class VersionPublisher {
   // copy.
   bool has_published_what_was_read() const;
 
-  // How many of these checkpoints the store has, after a restart: up to the one that its newest
-  // version is. Reads them from the last one on.
+  // How many of these checkpoints are the store's last versions, in their order: after a restart.
+  // Reads them from the last one on.
   Result<std::size_t> count_stored(std::span<const std::string> paths);
 
   // Publishes the checkpoint that was read as the next version; prints its line.
@@ -86,6 +86,7 @@ class VersionPublisher {
   };
   Result<Published> publish_to_all();
   Status settle_store();
+  Result<bool> is_stored(const std::string& path, std::uint64_t places_before);
   void warn_of_store(const Status& why);
   bool holds_newest() const;
   Result<VersionStore::Stored> put_into_store(const Hash128& hash);

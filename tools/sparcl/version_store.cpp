@@ -20,9 +20,7 @@ class ChainVersionStore final : public VersionStore {
   explicit ChainVersionStore(std::unique_ptr<store::ObjectStore> objects)
       : objects_(std::move(objects)) {}
   std::uint64_t first_version() const override { return first_ ? first_->version : 0; }
-  std::optional<Hash128> first_hash() const override {
-    return first_ ? std::optional(first_->target_hash) : std::nullopt;
-  }
+  Result<bool> has_state(std::uint64_t places_before, const Hash128& hash) const override;
   Result<Stored> publish(std::uint64_t version, const ModelMemory& memory, const Hash128& hash,
                          const model::Layout& layout, const SideFileSet& side_files,
                          bool has_settled) override;
@@ -84,6 +82,15 @@ Status ChainVersionStore::begin(const ModelMemory& memory) {
   SPARCL_ASSIGN_OR_RETURN(writer_,
                           store::ChainWriter::open(*objects_, chain_state(memory), options_));
   return {};
+}
+
+Result<bool> ChainVersionStore::has_state(std::uint64_t places_before, const Hash128& hash) const {
+  if (!first_ || places_before >= first_->number) return false;
+  if (places_before == 0) return hash == first_->target_hash;
+  const store::Chain chain(*objects_, options_.trust);
+  SPARCL_ASSIGN_OR_RETURN(const std::optional<store::VersionRecord> record,
+                          chain.look(first_->number - places_before));
+  return !record || record->target_hash == hash;
 }
 
 Result<VersionStore::Stored> ChainVersionStore::publish(

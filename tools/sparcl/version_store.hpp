@@ -41,8 +41,12 @@ class VersionStore {
 
   // The newest version that was there when it was opened; 0: none.
   virtual std::uint64_t first_version() const = 0;
-  // The state of that version; nullopt: there is none, or it is not known.
-  virtual std::optional<Hash128> first_hash() const { return {}; }
+  // Whether the version that is so many places before that one has this state, or was pruned. False
+  // also if states are not known.
+  virtual Result<bool> has_state(std::uint64_t places_before, const Hash128& hash) const {
+    (void)places_before, (void)hash;
+    return false;
+  }
   // By open(). nullopt: versions are not removed by acknowledgements.
   virtual std::optional<RemovedVersions> removed_at_start() const { return {}; }
 

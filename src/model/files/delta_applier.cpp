@@ -58,7 +58,8 @@ Result<ApplyReport> apply_streamed(const std::string& base_path, const Delta& de
 // Then all of the base is read first, and the whole reason found.
 bool is_of_content(Code code) {
   return code == Code::kWrongBase || code == Code::kCorrupt || code == Code::kMismatch ||
-         code == Code::kInternalError;
+         code == Code::kInternalError ||
+         code == Code::kUnsupported;  // a composed delta has no digests of its base
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ StreamedTarget::StreamedTarget(const Checkpoint& base, const Delta& delta,
       held_(offsets_.size()),
       read_(offsets_.size()),
       blocks_(map_, held_, kernels),
-      decoder_(map_, held_, codec::Verify::kOff, schema_hash(base.schema()), kernels),
+      decoder_(map_, held_, codec::Verify::kTouched, schema_hash(base.schema()), kernels),
       base_hash_(schema_hash(base.schema())),
       target_hash_(base_hash_) {
   decoder_.set_elsewhere(blocks_);
