@@ -299,10 +299,8 @@ TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
   EXPECT_THAT(compact.err, HasSubstr("version 1 of the store is signed"));
   // Nor may a publisher lock the readers out.
   const std::string b = next_file("b.safetensors");
-  const std::vector<std::vector<std::string>> wrong{{},
-                                                    {"--model-id", "m"},
-                                                    {"--key", at("key")},
-                                                    {"--key", at("other"), "--model-id", "m"}};
+  const std::vector<std::vector<std::string>> wrong{
+      {}, {"--model-id", "m"}, {"--key", at("key")}, {"--key", at("other"), "--model-id", "m"}};
   for (const std::vector<std::string>& options : wrong) {
     std::vector<std::string> publish{"publish", b, "--store", url_};
     publish.insert(publish.end(), options.begin(), options.end());
@@ -312,6 +310,43 @@ TEST_F(StorePublish, SignedVersionsAreCheckedByTrustedKeys) {
   const ProgramRun taken = restore("key.pub", "m");
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
   expect_same(at("f.safetensors"), a);
+}
+
+// A copy that was tampered with, or lost signatures, brings its bytes, and no records that readers
+// with trusted keys would refuse.
+TEST_F(StorePublish, RepairsBringNoUnsignedRecord) {
+  ASSERT_EQ(run_program({"keygen", "-o", at("key")}).exit_code, 0);
+  std::vector<std::string> publish{"publish", "--store",    url_, "--key",
+                                   at("key"), "--model-id", "m"};
+  for (const char* const name : {"a.safetensors", "b.safetensors", "c.safetensors"})
+    publish.push_back(next_file(name));
+  ASSERT_EQ(run_program(publish).exit_code, 0);
+  const std::string copy = "file:" + at("copy");
+  ASSERT_EQ(run_program({"store", "copy", url_, copy}).exit_code, 0);
+  const std::string record = "/commits/00000000000000000003";
+  const std::string right = read_text(at("store" + record));
+  nlohmann::json bare = nlohmann::json::parse(right);
+  ASSERT_EQ(bare.erase("signatures"), 1u);
+  const auto verify = [&](const std::string& url, const std::string& other) {
+    return run_program({"store", "verify", url, "--copy", other}).exit_code;
+  };
+
+  write_text(at("store" + record), bare.dump());
+  EXPECT_EQ(run_program({"store", "verify", url_}).exit_code, 3) << "its signature is gone";
+  EXPECT_EQ(verify(url_, copy), 0);
+  EXPECT_EQ(read_text(at("store" + record)), right);
+
+  write_text(at("copy" + record), bare.dump());
+  const std::string delta = at("store/" + bare["delta"]["key"].get<std::string>());
+  const std::string bytes = read_text(delta);
+  write_text(delta, std::string(bytes.size(), 'x'));
+  EXPECT_EQ(verify(url_, copy), 0) << "the bytes are right there";
+  EXPECT_EQ(read_text(delta), bytes);
+  EXPECT_EQ(read_text(at("store" + record)), right);
+
+  fs::remove(at("store" + record));
+  EXPECT_EQ(verify(url_, copy), 3);
+  EXPECT_FALSE(fs::exists(at("store" + record)));
 }
 
 // After a restart with the same files only what comes after the store's newest one is published.
@@ -325,6 +360,10 @@ TEST_F(StorePublish, GivenFilesThatTheStoreHasArePassedOver) {
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.err, HasSubstr("c.safetensors as its newest version, 3"));
   EXPECT_THAT(again.out, AllOf(HasSubstr("version 4: "), Not(HasSubstr("version 5: "))));
+  // Another order is no restart.
+  const ProgramRun other =
+      run_program({"publish", "--store", url_, at("a.safetensors"), at("d.safetensors")});
+  EXPECT_THAT(other.out, HasSubstr("version 5: " + at("a.safetensors")));
 }
 
 // Folders that engines of other programs read: a complete version, then changes.
