@@ -36,6 +36,14 @@ from ._store import Store
 __version__: str = _VERSION
 
 
+def __getattr__(name: str) -> object:
+    if name == "CheckpointSubscriber":
+        from ._checkpoint import CheckpointSubscriber
+
+        return CheckpointSubscriber
+    raise AttributeError(f"module 'sparcl' has no attribute {name!r}")
+
+
 def _show(facts: object) -> str:
     names = [name for name in dir(type(facts)) if not name.startswith("_")]
     shown = ", ".join(f"{name}={getattr(facts, name)!r}" for name in names)

@@ -125,6 +125,14 @@ class _Owned:
         return dict(np.frombuffer(self._memory, np.uint8).__array_interface__)
 
 
+def begin_of(array: Any) -> Any:
+    """Address and number of elements, cheaply; None: not known."""
+    if is_torch(array):
+        return None if array.is_meta else (array.data_ptr(), array.numel())
+    facts = getattr(array, "__array_interface__", None)
+    return None if facts is None else (facts["data"][0], facts["shape"])
+
+
 def place_of(array: Any) -> Any:
     """Equal for arrays over the same memory in the same shape; None: nothing is there, or known.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-from ._choices import Path, path_of
+from ._choices import Path, flag, path_of, real, text, whole
+from ._errors import InvalidArgumentError
 from ._running import Running, option
 
 
@@ -38,6 +39,13 @@ class CheckpointSubscriber:
         The other options are those of :class:`sparcl.Subscriber`.
         """
         self.out = path_of(out, "out")
+        if text(source, "source").startswith("-"):
+            raise InvalidArgumentError(f"source is {source!r}: it is HOST:PORT, or a store's URL")
+        if isinstance(notify, str):
+            raise TypeError(f"notify is {notify!r}: pass a sequence of engines, [{notify!r}]")
+        trust_threshold = whole(trust_threshold, "trust_threshold")
+        max_age = real(max_age, "max_age")
+        replace, from_store = flag(replace, "replace"), flag(from_store, "from_store")
         arguments = [source, "--out", self.out]
         for name, value in (
             ("--model-id", model_id), ("--trust", trust), ("--trust-threshold", trust_threshold),

@@ -53,12 +53,22 @@ Chain = Literal["hybrid", "plain", "independent"]
 Hash = Literal["state", "xxh3", "sha256", "identity"]
 
 
+def shown(value: Any) -> str:
+    """A value for the text of an error: short, also for a model."""
+    if isinstance(value, (list, tuple, dict, set)):
+        parts = value.values() if isinstance(value, dict) else value
+        if len(value) > 8 or any(hasattr(each, "shape") for each in parts):
+            return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
 def number_of(choices: dict[str, int], value: object, argument: str) -> int:
     """Returns the number of a choice; names the choices if `value` is none of them."""
     if isinstance(value, str) and value in choices:
         return choices[value]
     words = ", ".join(repr(each) for each in choices)
-    raise InvalidArgumentError(f"{argument} is {value!r}: it is one of {words}")
+    raise InvalidArgumentError(f"{argument} is {shown(value)}: it is one of {words}")
 
 
 def toggle(value: Optional[bool], argument: str) -> int:
@@ -67,13 +77,13 @@ def toggle(value: Optional[bool], argument: str) -> int:
         return 0
     if isinstance(value, (bool, np.bool_)):
         return 1 if value else 2
-    raise InvalidArgumentError(f"{argument} is {value!r}: it is True, False or None")
+    raise InvalidArgumentError(f"{argument} is {shown(value)}: it is True, False or None")
 
 
 def flag(value: Any, argument: str) -> bool:
     """True or False; names the argument if it is neither."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{argument} is {value!r}: it is True or False")
+        raise TypeError(f"{argument} is {shown(value)}: it is True or False")
     return bool(value)
 
 
@@ -84,10 +94,10 @@ def path_of(path: Any, argument: str) -> str:
         name.encode()
         return name
     except TypeError:
-        raise TypeError(f"{argument} is {path!r}: it is a path") from None
+        raise TypeError(f"{argument} is {shown(path)}: it is a path") from None
     except UnicodeEncodeError:
         raise InvalidArgumentError(
-            f"{argument} is {path!r}: names of files must be UTF-8 here, so rename it"
+            f"{argument} is {shown(path)}: names of files must be UTF-8 here, so rename it"
         ) from None
 
 
@@ -101,7 +111,7 @@ def whole(value: Any, argument: str, least: int = 0, most: int = 2**64 - 1) -> i
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{argument} is {value!r}: it is a whole number") from None
+        raise TypeError(f"{argument} is {shown(value)}: it is a whole number") from None
     if not least <= number <= most:
         raise InvalidArgumentError(f"{argument} is {number}: it is {least} to {most}")
     return number
@@ -113,7 +123,7 @@ def real(value: Any, argument: str) -> float:
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         number = float(value)
     if number is None or isinstance(value, (str, bytes)):
-        raise TypeError(f"{argument} is {value!r}: it is a number")
+        raise TypeError(f"{argument} is {shown(value)}: it is a number")
     if math.isnan(number):
         raise InvalidArgumentError(f"{argument} is nan: it is a number")
     return number
@@ -122,28 +132,30 @@ def real(value: Any, argument: str) -> float:
 def wholes(values: Any, argument: str, most: int = 2**64 - 1) -> list[int]:
     """Whole numbers of 0 or more; names the argument if one is none."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{argument} is {values!r}: it is a sequence of whole numbers")
+        raise TypeError(f"{argument} is {shown(values)}: it is a sequence of whole numbers")
     return [whole(each, f"a number in {argument}", most=most) for each in values]
 
 
 def texts(values: Any, argument: str, kind: str) -> list[str]:
     """Several texts or paths; names the argument if it is not several."""
     if isinstance(values, (str, bytes, os.PathLike)) or not hasattr(values, "__iter__"):
-        raise TypeError(f"{argument} is {values!r}: pass a sequence of {kind}s, such as a list")
+        raise TypeError(
+            f"{argument} is {shown(values)}: pass a sequence of {kind}s, such as a list"
+        )
     return [path_of(each, f"a {kind} in {argument}") for each in values]
 
 
 def called(value: Any, argument: str) -> Any:
     """A function, or None; names the argument if it is neither."""
     if value is not None and not callable(value):
-        raise TypeError(f"{argument} is {value!r}: it is a function, or None")
+        raise TypeError(f"{argument} is {shown(value)}: it is a function, or None")
     return value
 
 
 def text(value: Any, argument: str) -> str:
     """Text; names the argument if it is none."""
     if not isinstance(value, str):
-        raise TypeError(f"{argument} is {value!r}: it is text")
+        raise TypeError(f"{argument} is {shown(value)}: it is text")
     return value
 
 
@@ -156,7 +168,7 @@ def handle_of(wrapped: Any, argument: str, kind: str) -> Any:
     """The C object inside an object of the package; names the argument if it has none."""
     handle = getattr(wrapped, "_" + kind.lower(), None)
     if handle is None:
-        raise TypeError(f"{argument} is {wrapped!r}: pass a sparcl.{kind}")
+        raise TypeError(f"{argument} is {shown(wrapped)}: pass a sparcl.{kind}")
     return handle
 
 
@@ -172,5 +184,5 @@ def fill(options: Any, **given: object) -> Any:
             setattr(options, name, value)
         except TypeError:
             expected = _EXPECTED.get(type(getattr(options, name)), "text, or None")
-            raise InvalidArgumentError(f"{name} is {value!r}: it is {expected}") from None
+            raise InvalidArgumentError(f"{name} is {shown(value)}: it is {expected}") from None
     return options

@@ -18,10 +18,10 @@ from ._choices import (
 from ._errors import BY_CODE, Error, InvalidArgumentError
 from ._feedback import Feedback, Mask
 from ._options import top_k_options, update_options
+from ._state import State
 
 if TYPE_CHECKING:
     from ._aggregate import Aggregator
-    from ._state import State
 
 
 def unique_id() -> bytes:
@@ -198,6 +198,9 @@ class Comm:
         config = _config(transport, timeout, liveness, verify, determinism, threads, heartbeat)
         return cls(mpi.init(comm, config))
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a sparcl.Comm cannot be copied or sent to another process")
+
     def close(self) -> None:
         """Ends the communicator. Pending requests end with :class:`RemoteError`."""
         self._comm.close()
@@ -352,6 +355,8 @@ class Comm:
                 "on this rank: make another state of them"
             )
         options = update_options(**selection)
+        if isinstance(state, State):
+            state.check_places()
         return _core.broadcast_update(
             self._comm, handle_of(state, "state", "State"), whole(version, "version"),
             _rank(root, "root"), options, word(algorithm, "algorithm"), stream_of(stream), is_async,

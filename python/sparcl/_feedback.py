@@ -80,6 +80,9 @@ class Feedback:
         """Saves the residual to a safetensors file, which appears when it is complete."""
         self._feedback.save(path_of(path, "path"))
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a sparcl.Feedback cannot be copied: save() it, and load() it")
+
     def reset(self) -> None:
         """Sets the residual to zeros and resets the statistics."""
         self._feedback.reset()

@@ -1,4 +1,5 @@
-"""Checkpoints on disk, and the deltas between them. Dicts of arrays count as checkpoints, too."""
+"""Checkpoints on disk, and the deltas between them. Dicts of arrays count as checkpoints, too: they
+are written to a temporary file for each call."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ._choices import (
     HASH, Hash, Path, Rounding, Select, Values, called, flag, number_of, path_of, real, text,
     text_path, texts, whole, word,
 )  # fmt: skip
-from ._errors import InvalidArgumentError
+from ._errors import InvalidArgumentError, SystemError
 from ._options import update_options
 
 #: A .safetensors file, a folder of shards, or arrays by name.
@@ -31,7 +32,13 @@ def _as_path(checkpoint: Checkpoint, argument: str) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory(prefix="sparcl-") as folder:
         path = os.path.join(folder, "tensors.safetensors")
-        save(checkpoint, path)
+        try:
+            save(checkpoint, path)
+        except OSError as error:
+            raise SystemError(
+                f"{argument} is written to a file under {tempfile.gettempdir()} for this call, and "
+                f"that failed: {error}: set TMPDIR to a folder with room"
+            ) from None
         yield path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
 import socket
@@ -11,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
+from ._choices import real
 from ._comm import Comm, unique_id
 from ._errors import InvalidArgumentError, TimeoutError, UnsupportedError
 
@@ -29,11 +31,23 @@ class _Place(NamedTuple):
 
 def from_env(cls: type[Comm], **options: Any) -> Comm:
     place = place_of(os.environ)
+    _check_options(cls, options)
     if place.size == 1:
         return cls.local(1)[0]
-    limit = float(options.get("timeout") or os.environ.get("SPARCL_TIMEOUT_S") or _PATIENCE)
+    given = real(options.get("timeout", 0), "timeout")
+    limit = given or float(os.environ.get("SPARCL_TIMEOUT_S") or _PATIENCE)
     ready = _serve(place, limit) if place.rank == 0 else _ask(place, limit)
     return cls.from_id(ready, place.size, place.rank, **options)
+
+
+# Before the processes wait for each other.
+def _check_options(cls: type[Comm], options: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(cls.from_id).parameters][3:]
+    for name in options:
+        if name not in known:
+            raise TypeError(f"there is no option {name!r}: the options are {', '.join(known)}")
+    if real(options.get("timeout", 0), "timeout") < 0:
+        raise InvalidArgumentError(f"timeout is {options['timeout']}: it is 0 or more seconds")
 
 
 def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
@@ -48,6 +62,7 @@ def from_torch(cls: type[Comm], group: Any, **options: Any) -> Comm:
             "torch.distributed has no process group: call init_process_group first, or use "
             "sparcl.Comm.from_env()"
         )
+    _check_options(cls, options)
     rank, count = dist.get_rank(group), dist.get_world_size(group)
     if count == 1:
         return cls.local(1)[0]

@@ -10,6 +10,7 @@ from ._choices import (
     DETERMINISM, MODE, RESIDUAL, ROUNDING, SELECT, VALUES, VERIFY, WIRE, Rounding, Select, Values,
     Verify, number_of, real, toggle, whole, wholes, word,
 )  # fmt: skip
+from ._errors import InvalidArgumentError
 
 _TOP_K_DEFAULTS = ("union", "same", "default", "sent", None, None, (), None)
 _DEFAULT_TOP_K = _core.TopKOptions(None, 0, 0, 0, 0, 0, 0, [])
@@ -34,6 +35,16 @@ def update_options(
     adopt: Optional[bool] = None, verify: Verify = "default",
 ) -> _core.UpdateOptions:  # fmt: skip
     """The C structure of the options of an update."""
+    number_of(SELECT, select, "select")
+    for argument, value, used in (
+        ("threshold", threshold, "threshold"), ("count", count, "top_k"), ("bytes", bytes, "bytes"),
+    ):  # fmt: skip
+        if select != used and value != 0:
+            raise InvalidArgumentError(
+                f"{argument} is for select={used!r}: leave it out, or select so"
+            )
+        if select == used and value == 0:
+            raise InvalidArgumentError(f"select is {select!r}, and {argument} is 0: give it")
     return _core.UpdateOptions(
         number_of(SELECT, select, "select"), real(threshold, "threshold"), whole(count, "count"),
         whole(bytes, "bytes"), name_of_type(grid), number_of(VALUES, values, "values"),

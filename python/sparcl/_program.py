@@ -112,6 +112,8 @@ def _library() -> Iterator[Finding]:
         text = "this package was built without the program"
         yield Finding("program", False, text, "install sparcl's tools, or set SPARCL_PROGRAM")
         return
+    from ._words import in_python
+
     run = subprocess.run([program, "info", "--json"], capture_output=True, text=True, timeout=60)
     try:  # also with a wrong setting, which is an error of the program
         info: dict[str, Any] = json.loads(run.stdout)
@@ -120,7 +122,7 @@ def _library() -> Iterator[Finding]:
         return
     for kind in ("transports", "kernels"):
         for row in info[kind]:
-            yield Finding(f"{kind[:-1]} {row['name']}", row["usable"], row["reason"], "")
+            yield Finding(f"{kind[:-1]} {row['name']}", row["usable"], in_python(row["reason"]), "")
     for row in info["settings"]:
         if not row["valid"]:
             text = f"'{row['value']}' is not {row['accepts']}"

@@ -54,7 +54,7 @@ class _Left:
         pass
 
     def __getattr__(self, name: str) -> Any:
-        raise InvalidUsageError("this subscriber is closed: make another one")
+        raise InvalidUsageError("this object is closed, or was not made: make another one")
 
 
 _Self = TypeVar("_Self", bound="_Ended")
@@ -63,7 +63,7 @@ _Self = TypeVar("_Self", bound="_Ended")
 class _Ended:
     """Shared by both: `with`, and the end."""
 
-    _handle: Any
+    _handle: Any = _Left()  # until it is made
     _views: Any = ()  # arrays over memory of the handle that are alive
 
     def close(self) -> None:
@@ -76,6 +76,12 @@ class _Ended:
     @property
     def closed(self) -> bool:
         return self._handle.closed
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or sent to another process: make another "
+            "one there, with the address"
+        )
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -128,6 +134,7 @@ class Publisher(_Ended):
         self.state = as_state(state, writeable=False)
         self._handle = _core.publisher_create(self.state._state, options, _store_of(store))
         self._newest = store.latest() if store is not None else 0
+        self._publishing = threading.Lock()
         _open.add(self)
 
     @classmethod
@@ -161,12 +168,11 @@ class Publisher(_Ended):
         Returns:
             The version.
         """
-        if version is None:
-            version = self._newest + 1
-        version = whole(version, "version")
-        self.state.check_places()
-        self._handle.publish(version)
-        self._newest = version
+        with self._publishing:
+            version = whole(self._newest + 1 if version is None else version, "version")
+            self.state.check_places()
+            self._handle.publish(version)
+            self._newest = version
         return version
 
     async def publish_async(self, version: Optional[int] = None) -> int:
@@ -202,7 +208,10 @@ class Publisher(_Ended):
         return self._handle.last_report()
 
     def __repr__(self) -> str:
-        place = "closed" if self.closed else f"at {self.address}, version {self._newest}"
+        try:
+            place = "closed" if self.closed else f"at {self.address}, version {self._newest}"
+        except Error:
+            place = "of another process"
         return f"<sparcl.Publisher {place}>"
 
 
@@ -301,6 +310,7 @@ class Subscriber(_Ended):
 
     # A stale version is said once in each max_age.
     def _named_once(self, call: Callable[[float, float], int], seconds: float) -> int:
+        self.state.check_places()
         try:
             return call(max(0.0, self._stale_until - time.monotonic()), seconds)
         except StaleError:
@@ -348,10 +358,12 @@ class Subscriber(_Ended):
 
     def commit(self, version: int) -> None:
         """Writes a prepared version to the tensors."""
+        self.state.check_places()
         self._handle.commit(whole(version, "version"))
 
     def next_group(self, comm: Comm, timeout: float = 600) -> int:
         """Waits for a newer version, and shows it on all ranks of `comm`, or on none."""
+        self.state.check_places()
         return self._handle.next_of_group(_seconds(timeout), handle_of(comm, "comm", "Comm"))
 
     def tensor(self, name: str) -> Any:
@@ -398,7 +410,10 @@ def _store_of(store: Optional[Store]) -> Any:
 
 
 def _seconds(timeout: Optional[float]) -> float:
-    return math.inf if timeout is None else real(timeout, "timeout")
+    seconds = math.inf if timeout is None else real(timeout, "timeout")
+    if seconds < 0:
+        raise InvalidArgumentError(f"timeout is {seconds:g}: it is 0 or more seconds")
+    return seconds
 
 
 # A wait goes in pieces, so that Ctrl-C ends it. The text of an error has the whole time.

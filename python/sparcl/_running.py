@@ -12,13 +12,17 @@ import subprocess
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from . import _errors
-from ._errors import Error, TimeoutError, UnsupportedError
+from ._errors import (
+    Error, InvalidArgumentError, InvalidUsageError, TimeoutError, UnsupportedError,
+)  # fmt: skip
 from ._program import path_of_program
-from ._replication import _open
+from ._replication import _open, _seconds
+from ._words import in_python
 
 _LINES = 4096  # that are kept
 # Ends the program when standard input ends, as it does with this process, also by SIGKILL.
@@ -52,24 +56,17 @@ class Running:
         self._changed = threading.Condition()
         self._streams = 2
         shell = ["/bin/sh", "-c", _UNTIL_STDIN_ENDS, "sparcl"]
+        self._is_closed = False
         self._process = subprocess.Popen(
             [*shell, program, command, "--json", *arguments], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         streams = (self._process.stdout, self._process.stderr)
-        for stream, keep in zip(streams, (self._keep_line, self._keep_said)):
-            threading.Thread(target=self._read, args=(stream, keep), daemon=True).start()
+        own = weakref.ref(self)
+        for stream, keep in zip(streams, ("_keep_line", "_keep_said")):
+            threading.Thread(target=_read, args=(own, stream, keep), daemon=True).start()
+        self._end = weakref.finalize(self, _end, self._process, self._owner)
         _open.add(self)
-
-    def _read(self, stream: Any, keep: Callable[[bytes], None]) -> None:
-        with stream:
-            for line in stream:
-                with self._changed:
-                    keep(line)
-                    self._changed.notify_all()
-        with self._changed:
-            self._streams -= 1
-            self._changed.notify_all()
 
     def _keep_line(self, line: bytes) -> None:
         try:
@@ -97,7 +94,9 @@ class Running:
         Returns:
             Number and content of the newest such line.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        if self._is_closed:
+            raise InvalidUsageError("this object is closed: make another one")
+        deadline = None if timeout is None else time.monotonic() + _seconds(timeout)
         with self._changed:
             while True:
                 for number, line in reversed(self._lines):
@@ -124,9 +123,11 @@ class Running:
             name = str(last.get("error", "")).removeprefix("sparcl").removesuffix("Error") + "Error"
             found = getattr(_errors, name, None)
             kind = found if isinstance(found, type) and issubclass(found, Error) else Error
-            return kind(f"{self._name}: {last.get('message', '')}")
+            return kind(in_python(f"{self._name}: {last.get('message', '')}"))
         said = self._said[-1] if self._said else "it said nothing"
-        return kind(f"{self._name} has ended with {self._process.wait()}: {said}")
+        code = self._process.wait()
+        kind = InvalidArgumentError if code == 2 else Error  # by its arguments
+        return kind(in_python(f"{self._name} has ended with {code}: {said}"))
 
     @property
     def ended(self) -> bool:
@@ -135,19 +136,41 @@ class Running:
     def close(self) -> None:
         """Ends the program: by SIGTERM, and after 10 s by SIGKILL. Not in a forked child."""
         _open.discard(self)
-        if os.getpid() != self._owner:
-            return
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        if self._process.poll() is None:  # else its number may be another process's
-            # A process that was forked from this one may hold the other end of the pipe.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGTERM)
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        self._is_closed = True
+        self._end()
+
+
+# Of a stream of the program, which ends with the object.
+def _read(own: Any, stream: Any, keep: str) -> None:
+    with stream:
+        for line in stream:
+            running = own()
+            if running is None:
+                return
+            with running._changed:
+                getattr(running, keep)(line)
+                running._changed.notify_all()
+            del running
+    running = own()
+    if running is not None:
+        with running._changed:
+            running._streams -= 1
+            running._changed.notify_all()
+
+
+def _end(process: Any, owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    process.stdin.close()
+    if process.poll() is None:  # else its number may be another process's
+        # A process that was forked from this one may hold the other end of the pipe.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Optional, Union
 
 from . import _core
-from ._arrays import count_of, name_of_type, place_of
-from ._choices import flag, text, whole, wholes
+from ._arrays import begin_of, count_of, name_of_type, place_of
+from ._choices import flag, shown, text, whole, wholes
 from ._errors import InvalidArgumentError, InvalidUsageError
 
 #: Name and array of each tensor.
@@ -47,6 +47,7 @@ class State(Mapping):
         self._state = _core.state_create()
         self._writeable = flag(writeable, "writeable")
         self._arrays: dict[str, Any] = {}
+        self._begins: list[tuple[str, Any, Any]] = []  # name, array, and where it was
         self._numbers: dict[str, Optional[int]] = {}  # in the C state; None: several slices
         self._count = 0
         self._given = tensors if isinstance(tensors, Mapping) else None
@@ -116,27 +117,41 @@ class State(Mapping):
     def _note(self, name: str, array: Any) -> None:
         self._numbers[name] = None if name in self._arrays else self._count
         self._arrays.setdefault(name, array)
+        self._begins.append((name, array, begin_of(array)))
         self._count += 1
 
     @staticmethod
     def _check_name(name: object) -> None:
         if not isinstance(name, str):
             raise InvalidArgumentError(
-                f"{name!r} is no name of a tensor: pass a dict of arrays, or pairs of name and "
-                "array"
+                f"{shown(name)} is no name of a tensor: pass a dict of arrays, or pairs of name "
+                "and array"
             )
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgumentError(f"{name!r}: names of tensors are UTF-8") from None
 
     def check_places(self) -> None:
-        """Refuses a dict, from which the state was made, with another array under an old name."""
+        """Refuses arrays whose memory is elsewhere, and a dict with other arrays than it had."""
+        for name, array, begin in self._begins:
+            if begin_of(array) != begin:
+                raise InvalidUsageError(
+                    f"the memory of {name!r} is not where it was: an array of a state must not be "
+                    "resized or moved (resize_, set_, .data = ..., model.to()); make the state anew"
+                )
         if self._given is None:
             return
         for name, array in self._arrays.items():
-            now = self._given.get(name, array)
-            if now is not array and place_of(now) != place_of(array):
+            now = self._given.get(name)
+            if now is not array and (now is None or place_of(now) != place_of(array)):
                 raise InvalidUsageError(
-                    f"{name!r} is another array than the state was made with: change arrays in "
-                    "place, as by weights[:] = ..., or make the state anew"
+                    f"{name!r} is another array than the state was made with, or is gone: change "
+                    "arrays in place, as by weights[:] = ..., or make the state anew"
                 )
+        if len(self._given) > len(self._arrays):
+            new = next(name for name in self._given if name not in self._arrays)
+            raise InvalidUsageError(f"{new!r} has come to the dict since: make the state anew")
 
     def mark_indices(self, name: str, indices: Any) -> None:
         """Marks the elements that changed since the last update.
@@ -202,6 +217,9 @@ class State(Mapping):
 
     def __len__(self) -> int:
         return len(self._arrays)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a sparcl.State cannot be copied: make another one of the arrays")
 
     def __hash__(self) -> int:
         return id(self)

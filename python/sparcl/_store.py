@@ -88,6 +88,7 @@ class Store:
     # Of the same arrays as before the state is kept, which knows what they hold.
     def _as_state(self, tensors: Union[State, Tensors], writeable: bool) -> State:
         if isinstance(tensors, State):
+            tensors.check_places()
             return as_state(tensors, writeable)
         pairs = pairs_of(tensors)
         places = [(name, _place(array)) for name, array in pairs]

@@ -18,11 +18,22 @@ _NAMES = {
     "MaskCreateRandom": "Mask.random()", "MaskGetIndices": "Mask.indices()",
     "Publish": "Publisher.publish()", "StoreOpen": "Store()", "Test": "Request.test()",
     "Wait": "Request.wait()", "WaitAll": "Request.wait()", "On": "True", "Off": "False",
-    "ResidualMean": "'mean'", "FileSideFilesOmit": "False",
+    "ResidualMean": "'mean'", "FileSideFilesOmit": "False", "Float8e4m3": "float8_e4m3fn",
+    "Float8e5m2": "float8_e5m2",
 }  # fmt: skip
+_WORDS = (
+    "Sum Prod Max Min Avg Float64 Float32 Float16 Bfloat16 Int64 Int32 Int16 Int8 Uint8 Bool"
+).split()
+_ERRORS = (
+    "SystemError InternalError InvalidArgument InvalidUsage RemoteError Timeout Mismatch Corrupt "
+    "Unsupported OutOfMemory WrongBase Unauthorized Truncated Stale"
+).split()
+_VERBS = ("AllReduce", "Broadcast", "Aggregate", "IAllReduce", "IBroadcast", "IAggregate", "File")
 _PROPERTIES = {"last_report", "stats", "version", "address"}
 _OPTIONS = {
     "state_path": "epoch_file", "max_age_s": "max_age", "store_patience_ms": "store_patience",
+    "deadline_s": "deadline", "lease_s": "lease_seconds", "timeout_s": "timeout",
+    "valid_s": "valid_seconds",
 }  # fmt: skip
 _PATHS = "key|secret|certificates|trust|record|witness|contributors"
 _OWN = (
@@ -40,7 +51,8 @@ _OPTION = re.compile(
 )
 _PATH = re.compile(rf"{_ALONE}({_PATHS})_path{_ENDS}")
 _NULL = re.compile(rf"{_ALONE}NULL{_ENDS}")
-_CALL = re.compile(rf"{_ALONE}sparcl[A-Z][A-Za-z]*{_ENDS}")
+_UNITS = re.compile(rf"{_ALONE}(max_age_s|store_patience_ms|valid_s){_ENDS}")
+_CALL = re.compile(rf"{_ALONE}sparcl[A-Z][A-Za-z0-9]*(?:_t)?{_ENDS}")
 
 
 def python_name(name: str) -> str:
@@ -48,7 +60,15 @@ def python_name(name: str) -> str:
     bare = name.removeprefix("sparcl")
     if bare in _NAMES:
         return _NAMES[bare]
+    if bare in _WORDS:
+        return f"'{bare.lower()}'"
+    if bare in _ERRORS:
+        return bare if bare.endswith("Error") else bare + "Error"
+    if bare in [f"{each}_t" for each in _CLASSES]:
+        return bare[:-2]
     owner = next((each for each in _CLASSES if bare.startswith(each)), "")
+    if not owner and not bare.startswith(_VERBS):
+        return name  # none that is known
     rest = bare[len(owner) :]
     if rest in ("Destroy", "Close"):
         return f"{owner}.close()"
@@ -66,5 +86,7 @@ def in_python(text: str) -> str:
     text = _OPTION.sub(lambda found: _OPTIONS.get(found[1], found[1]), text)
     text = _PATH.sub(r"\1", text)
     text = _NULL.sub("None", text)
+    text = _UNITS.sub(lambda found: _OPTIONS[found[1]], text)
+    text = re.sub(r"^(\w+: )config\.", r"\1", text)
     text = _CALL.sub(lambda found: python_name(found[0]), text)
-    return re.sub(r"^((?:\w+\.)?\w+)\(\): ", r"\1: ", text)
+    return re.sub(r"((?:\w+\.)?\w+)\(\)(?=: |\()", r"\1", text, count=1)

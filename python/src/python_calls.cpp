@@ -235,11 +235,20 @@ WaitWarning::WaitWarning() {
   next_ = text == nullptr || (end != text && *end == '\0') ? given : 30;
 }
 
+namespace {
+
+// With the package's names.
+nb::object in_python(const nb::object& text) {
+  return nb::module_::import_("sparcl._words").attr("in_python")(text);
+}
+
+}  // namespace
+
 void WaitWarning::look(double waited, sparclResult_t result) {
   if (!(next_ > 0) || waited < next_) return;
   next_ = 2 * waited;
   std::string text = "sparcl has waited for " + std::to_string(static_cast<long>(waited)) +
-                     " s: " + nb::cast<std::string>(last_error(result));
+                     " s: " + nb::cast<std::string>(in_python(last_error(result)));
   for (const std::string piece : {" within 0.1 s", " after 0.1 s"}) {  // the time of one piece
     if (const std::size_t at = text.find(piece); at != std::string::npos)
       text.erase(at, piece.size());

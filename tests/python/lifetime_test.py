@@ -334,3 +334,83 @@ def test_a_refusal_beside_another_thread_is_not_the_result():
         other.join()
         partner_thread.join()
         request.wait()  # again: what it gave
+
+
+# --- memory that is elsewhere ---
+
+
+def test_an_array_that_was_moved_is_refused():
+    weights = np.ones(1000, np.float32)
+    with sparcl.Publisher({"w": weights}) as publisher:
+        publisher.publish()
+        weights.resize(10, refcheck=False)
+        with pytest.raises(sparcl.InvalidUsageError, match="not where it was"):
+            publisher.publish()
+
+
+@pytest.mark.parametrize("side", ["publisher", "subscriber"])
+def test_a_torch_tensor_that_was_moved_is_refused(side):
+    torch = pytest.importorskip("torch")
+    trained, served = torch.ones(1000), torch.zeros(1000)
+    with sparcl.Publisher({"w": trained}) as publisher:
+        publisher.publish()
+        with sparcl.Subscriber({"w": served}, publisher.address) as subscriber:
+            if side == "publisher":
+                trained.data = torch.ones(1000)
+            else:
+                served.data = torch.zeros(1000)
+            call = publisher.publish if side == "publisher" else lambda: subscriber.next(10)
+            with pytest.raises(sparcl.InvalidUsageError, match="not where it was"):
+                call()
+
+
+def test_a_dict_with_other_arrays_is_refused():
+    def arrays():
+        return {"w": np.ones(10, np.float32)}
+
+    trained, served = arrays(), arrays()
+    with sparcl.Publisher(trained) as publisher:
+        publisher.publish()
+        with sparcl.Subscriber(served, publisher.address) as subscriber:
+            served.update(arrays())
+            with pytest.raises(sparcl.InvalidUsageError, match="another array"):
+                subscriber.next(10)
+        trained["new"] = np.ones(3, np.float32)
+        with pytest.raises(sparcl.InvalidUsageError, match="'new' has come"):
+            publisher.publish()
+        del trained["new"], trained["w"]
+        with pytest.raises(sparcl.InvalidUsageError, match="is gone"):
+            publisher.publish()
+
+
+def test_threads_that_publish_get_versions_of_their_own():
+    with sparcl.Publisher({"w": np.ones(1000, np.float32)}) as publisher:
+        versions = []
+        threads = [threading.Thread(target=lambda: versions.append(publisher.publish())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(versions) == list(range(1, 9))
+
+
+def test_a_dropped_checkpoint_ends_its_program(tmp_path):
+    with sparcl.Publisher({"w": np.ones(1000, np.float32)}) as publisher:
+        publisher.publish()
+        checkpoint = sparcl.Subscriber.into_checkpoint(tmp_path / "w.safetensors", publisher.address)
+        assert checkpoint.next(30) == 1
+        process = checkpoint._running._process
+        del checkpoint
+        gc.collect()
+        assert process.poll() is not None
+
+
+def test_objects_are_not_copied():
+    import copy
+    import pickle
+
+    state = sparcl.State({"w": np.ones(2, np.float32)})
+    for each in (state, sparcl.Publisher(state), sparcl.Comm.local(1)[0], sparcl.Feedback(2)):
+        for call in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied"):
+                call(each)

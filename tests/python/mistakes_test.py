@@ -244,7 +244,7 @@ def test_texts_of_the_library_have_the_package_s_names():
             missing.append(f"{call}: {python_name(call)}")
     assert missing == []
     assert in_python("sparclStateDestroy: x (options.secret_path, max_age_s); end it by sparclCommShrink, or NULL") == (
-        "State.close: x (secret, max_age_s); end it by Comm.shrink(), or None"
+        "State.close: x (secret, max_age); end it by Comm.shrink(), or None"
     )
     for path in ("/data/options.safetensors", "/runs/key_path/a", "/x/NULL/sparclTest/b", "options.mode.bin", "'NULL'"):
         assert in_python(f"sparclFileHash: {path}: cannot be opened") == f"sparcl.hash: {path}: cannot be opened"
