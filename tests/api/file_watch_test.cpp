@@ -183,7 +183,7 @@ TEST_F(FileWatching, LargeTensorsAreWrittenInPieces) {
             sparclSuccess)
       << sparclGetLastError(nullptr);
   EXPECT_TRUE(content_of(at("out")) == file);
-  EXPECT_EQ(phases(told.progress).back().size(), 2u) << "64 MiB and 16 MiB";
+  EXPECT_GE(phases(told.progress).back().size(), 2u) << "64 MiB at most";
 }
 
 // So that an exception of the callback keeps the output.

@@ -81,10 +81,17 @@ Status check_order(const std::string& base_path, const std::string& delta_path) 
 
 Result<ApplyReport> apply_delta(const std::string& base_path, const Delta& delta,
                                 const std::string& out_path, const FileWatch& watch) {
-  const Result<DeltaSummary> summary = scan_delta(delta, watch);
+  const Result<DeltaSummary> summary = scan_delta(delta);  // its errors are told below
   if (summary.ok() && can_be_streamed(*summary)) {
-    Result<ApplyReport> streamed = apply_streamed(base_path, delta, *summary, out_path, watch);
-    if (streamed.ok() || !is_of_content(streamed.status().code())) return streamed;
+    bool is_stopped = false;  // by the watch: it is not asked again
+    FileWatch own = watch;
+    own.on_progress = [&](std::uint64_t done_bytes, std::uint64_t total_bytes) {
+      const Status status = watch.progress(done_bytes, total_bytes);
+      is_stopped = is_stopped || !status.ok();
+      return status;
+    };
+    Result<ApplyReport> streamed = apply_streamed(base_path, delta, *summary, out_path, own);
+    if (streamed.ok() || is_stopped || !is_of_content(streamed.status().code())) return streamed;
   }
   SPARCL_ASSIGN_OR_RETURN(HeldState state, HeldState::open(base_path, watch));
   ApplyReport report;

@@ -109,6 +109,9 @@ Status StreamedTarget::decode() {
   do {
     SPARCL_RETURN_IF_ERROR(decoder_.advance(delta_.staging, delta_.bytes, kLoadBlocks, more));
   } while (more && !blocks_.is_waiting());
+  if (blocks_.waiting_end() > map_.block_count())
+    return Status(Code::kCorrupt,
+                  fmt::format("{}: it has more blocks than the checkpoint", delta_.path));
   const std::uint64_t end = std::min(loaded_, blocks_.waiting_begin());
   target_hash_ = target_hash_ + codec::blocks_hash(map_, arrays(), final_, end, kernels_);
   final_ = end;
