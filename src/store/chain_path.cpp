@@ -31,10 +31,6 @@ struct Path {
   }
 };
 
-std::string named(const HeldVersion& version) {
-  return fmt::format("version {} with the state {}", version.version, to_hex(version.hash));
-}
-
 Status too_far(const Chain& chain, const VersionRecord& target) {
   return Status(Code::kCorrupt,
                 fmt::format("{}: more than {} records lead to it from an anchor: run sparcl store "
@@ -100,7 +96,7 @@ Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion
     if (record.target() != at || !record.delta)
       return Status(Code::kCorrupt, fmt::format("{}: later objects lead on from {}, and it is {}",
                                                 chain.store().location_of(commit_key(number)),
-                                                named(at), named(record.target())));
+                                                words_of(at), words_of(record.target())));
     path.add(chain, {number, number - 1, at, std::move(*record.delta)});
     at = record.base();
     --number;
@@ -108,7 +104,7 @@ Result<Path> path_from(const Chain& chain, std::uint64_t from, const HeldVersion
   if (at != base)
     return Status(Code::kCorrupt, fmt::format("{}: the objects to it lead on from {}, not from {}",
                                               chain.store().location_of(commit_key(target.number)),
-                                              named(at), named(base)));
+                                              words_of(at), words_of(base)));
   std::ranges::reverse(path.steps);
   return path;
 }

@@ -16,10 +16,6 @@ namespace {
 
 using model::HeldVersion;
 
-std::string words_of(const HeldVersion& version) {
-  return fmt::format("version {} with the state {}", version.version, to_hex(version.hash));
-}
-
 // A writer names objects by the records that they connect, and by itself.
 bool is_named_by(const StoredObject& object, const char* kind, std::uint64_t number,
                  std::uint64_t from, const std::string& writer) {

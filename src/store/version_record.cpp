@@ -167,6 +167,10 @@ std::vector<std::byte> signed_text(Shortcut shortcut) {
   return text_to_sign("sparcl store: shortcut to a version", serialise(shortcut));
 }
 
+std::string words_of(const model::HeldVersion& version) {
+  return fmt::format("version {} with the state {}", version.version, to_hex(version.hash));
+}
+
 std::string serialise(const VersionRecord& record) {
   Json json{{"format", kFormat},
             {"number", record.number},

@@ -61,6 +61,8 @@ struct Shortcut {
   friend bool operator==(const Shortcut&, const Shortcut&) = default;
 };
 
+// For messages: "version 4 with the state 0f3c...".
+std::string words_of(const model::HeldVersion& version);
 std::string serialise(const VersionRecord& record);
 std::string serialise(const Shortcut& shortcut);
 // What is signed: all of it but the signatures, and what it is.
