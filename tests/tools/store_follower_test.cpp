@@ -57,6 +57,16 @@ class FollowedStore : public ::testing::Test {
     status_ = newest.status();
     return newest.ok() && *newest ? (*newest)->version : 0;
   }
+  std::uint64_t look_at_three() {
+    begin_run(1);
+    for (std::uint64_t version = 1; version <= 3; ++version) publish(version);
+    return look();
+  }
+  void begin_anew() {
+    writer_.reset();
+    std::filesystem::remove_all(store());
+    begin_run(2);
+  }
   std::string store() const { return folder_ / "store"; }
 
   const TempFolder folder_;
@@ -91,9 +101,7 @@ TEST_F(FollowedStore, AsksTwiceForEachVersionAndNeverSkipsOne) {
 }
 
 TEST_F(FollowedStore, NamesAStoreThatIsGoneUntilItIsBack) {
-  begin_run(1);
-  for (std::uint64_t version = 1; version <= 3; ++version) publish(version);
-  ASSERT_EQ(look(), 3U);
+  ASSERT_EQ(look_at_three(), 3U);
   writer_->finish();
   std::filesystem::rename(store(), folder_ / "elsewhere");
   for (int i = 0; i < 3; ++i) {
@@ -108,12 +116,8 @@ TEST_F(FollowedStore, NamesAStoreThatIsGoneUntilItIsBack) {
 }
 
 TEST_F(FollowedStore, TakesNoVersionOfAnotherRun) {
-  begin_run(1);
-  for (std::uint64_t version = 1; version <= 3; ++version) publish(version);
-  ASSERT_EQ(look(), 3U);
-  writer_.reset();
-  std::filesystem::remove_all(store());
-  begin_run(2);
+  ASSERT_EQ(look_at_three(), 3U);
+  begin_anew();
   for (std::uint64_t version = 1; version <= 5; ++version) {
     publish(version);
     for (int looks = 0; looks < 2; ++looks) {
@@ -126,12 +130,8 @@ TEST_F(FollowedStore, TakesNoVersionOfAnotherRun) {
 
 // The other run has just the next record when the reader looks again.
 TEST_F(FollowedStore, TakesNoNextRecordThatLeadsOnFromOtherWeights) {
-  begin_run(1);
-  for (std::uint64_t version = 1; version <= 3; ++version) publish(version);
-  ASSERT_EQ(look(), 3U);
-  writer_.reset();
-  std::filesystem::remove_all(store());
-  begin_run(2);
+  ASSERT_EQ(look_at_three(), 3U);
+  begin_anew();
   for (std::uint64_t version = 1; version <= 4; ++version) publish(version);
   EXPECT_EQ(look(), 0U);
   EXPECT_THAT(std::string(status_.message()), HasSubstr("another run has written record 4"));
@@ -139,9 +139,7 @@ TEST_F(FollowedStore, TakesNoNextRecordThatLeadsOnFromOtherWeights) {
 
 // A writer that was killed between a record and `newest`.
 TEST_F(FollowedStore, LooksSeldomForARecordThatIsNotNoted) {
-  begin_run(1);
-  for (std::uint64_t version = 1; version <= 3; ++version) publish(version);
-  ASSERT_EQ(look(), 3U);
+  ASSERT_EQ(look_at_three(), 3U);
   const std::string late = "2\n";
   const std::array pieces{std::as_bytes(std::span(late))};
   ASSERT_TRUE(objects_->replace(store::kNewest, pieces).ok());
